@@ -1,0 +1,52 @@
+# Everything runs from here; only Python 3.11 or newer and make are assumed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint types contracts check format lock clean
+
+help:  ## say what each target does
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
+
+$(STAMP): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Breakeven needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make install PYTHON=python3.12")'
+	@echo "installing the locked dependencies into $(VENV) (about a minute)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .
+	@touch $(STAMP)
+
+install: $(STAMP)  ## create .venv with the locked dependencies
+
+demo: install  ## simulated engines, the router, a mixed load: what routing gains and where it loses
+	@$(BIN)/breakeven-bench demo
+
+test: install  ## every test
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: install  ## ruff: style, bugs, banned calls
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install  ## mypy, strict
+	$(BIN)/mypy
+
+contracts: install  ## import-linter: who may import whom
+	$(BIN)/lint-imports
+
+check: lint types contracts test  ## all of the above
+
+format: install  ## rewrite the code in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: install  ## resolve the dependencies anew (needs uv)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --extra bench --group dev pyproject.toml -o requirements-dev.lock
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --constraints requirements-dev.lock pyproject.toml -o requirements.lock
+
+clean:  ## remove what was built here
+	rm -rf $(VENV) dist results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

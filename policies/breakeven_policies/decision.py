@@ -1,0 +1,56 @@
+"""What a policy answers, and the closed set of words that say why."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a request went where it went: the same word in metric label, header, log and explain."""
+
+    TEMPERATURE_ABOVE = "temperature_above_threshold"
+    TEMPERATURE_WITHIN = "temperature_within_threshold"
+    DEFAULT_ABOVE = "default_temperature_above_threshold"
+    DEFAULT_WITHIN = "default_temperature_within_threshold"
+    CAPABILITY = "capability"
+    MODEL = "model"
+    HEALTH = "health"
+    LEAST_LOADED = "least_loaded"
+    PINNED = "pinned"
+    NOT_SAMPLED = "not_sampled"
+
+
+class Refusal(StrEnum):
+    """Why a request goes nowhere."""
+
+    UNKNOWN_MODEL = "unknown_model"
+    NO_CAPABLE_POOL = "no_capable_pool"
+    NO_READY_BACKEND = "no_backend"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One backend of one pool, by name."""
+
+    pool: str
+    backend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Try the targets in order, the first being the choice; between one and three of them, each eligible and ready."""
+
+    ranking: tuple[Target, ...]
+    reason: Reason
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Nothing can serve this now. `retryable` tells whether the same request may succeed later (503) or never (404)."""
+
+    refusal: Refusal
+    policy: str
+    retryable: bool
+
+
+Decision = Route | Refuse

@@ -1,0 +1,98 @@
+"""The contract of a policy, and the steps that all policies share.
+
+A policy is a frozen value with one method. Every decision is taken in one order: what a pool would refuse (`capability`),
+then which backends are ready, then the policy's own preference between the pools that are left. Policies in this package
+state only that preference, as the pools they want; `route` does the rest.
+
+To add one, write `breakeven_policies/mine.py` with a function `build(argument: str | None, threshold: float) -> Policy`
+and name it in the configuration: `policy: mine` or `policy: mine:argument`.
+"""
+
+from collections.abc import Callable
+from heapq import nsmallest
+from typing import Protocol
+from zlib import crc32
+
+from breakeven_policies.capability import capable_backends, why_incapable
+from breakeven_policies.decision import Decision, Reason, Refusal, Refuse, Route, Target
+from breakeven_policies.request import RequestView
+from breakeven_policies.snapshot import BackendView, FleetSnapshot, Health, PoolView
+
+RANKING_MAX = 3
+"""The choice and two further attempts: more would repeat one costly prompt over the fleet (field case B49)."""
+
+Candidate = tuple[PoolView, BackendView]
+
+
+class Policy(Protocol):
+    """Decides where a request is served. Same inputs, same answer; it never fails and never does I/O."""
+
+    @property
+    def name(self) -> str:
+        """The name as configured, the argument included: `pinned:spec`."""
+
+    def decide(self, request: RequestView, fleet: FleetSnapshot) -> Decision:
+        """Route the request or refuse it."""
+
+
+def route(
+    request: RequestView, fleet: FleetSnapshot, policy: str, reason: Reason, wanted: Callable[[PoolView], bool]
+) -> Decision:
+    """Send the request to the least loaded ready backend of the wanted pools, or say by which rule that is impossible.
+
+    Where no wanted pool can take it, the other pools do, and the reason names what stood in the way. The ranking lists up
+    to two backends of the wanted pools and then the best of the others, so that a pool that dies meanwhile loses nothing.
+    """
+    first: list[Candidate] = []
+    others: list[Candidate] = []
+    obstacle: Reason | None = None
+    capable_anywhere = False
+    for pool in fleet.pools:
+        is_wanted = wanted(pool)
+        capable = capable_backends(pool, request)
+        ready = [(pool, backend) for backend in capable if backend.health is Health.READY]
+        capable_anywhere = capable_anywhere or bool(capable)
+        if is_wanted:
+            first += ready
+            if not ready:
+                obstacle = obstacle or why_incapable(pool, request) or Reason.HEALTH
+        else:
+            others += ready
+    if not first and not others:
+        return _refuse(request, fleet, policy, capable_anywhere=capable_anywhere)
+    if not first:
+        return Route(_ranking(others, [], request.ticket), obstacle or reason, policy)
+    return Route(_ranking(first, others, request.ticket), reason, policy)
+
+
+def _refuse(request: RequestView, fleet: FleetSnapshot, policy: str, *, capable_anywhere: bool) -> Refuse:
+    if capable_anywhere or not any(pool.backends for pool in fleet.pools):
+        return Refuse(Refusal.NO_READY_BACKEND, policy, retryable=True)
+    if all(why_incapable(pool, request) is Reason.MODEL for pool in fleet.pools if pool.backends):
+        return Refuse(Refusal.UNKNOWN_MODEL, policy, retryable=False)
+    return Refuse(Refusal.NO_CAPABLE_POOL, policy, retryable=True)
+
+
+def _ranking(first: list[Candidate], others: list[Candidate], ticket: float) -> tuple[Target, ...]:
+    if others:
+        best = least_loaded(first, RANKING_MAX - 1, ticket)
+        best += least_loaded(others, RANKING_MAX - len(best), ticket)
+    else:
+        best = least_loaded(first, RANKING_MAX, ticket)
+    return tuple(Target(pool.name, backend.name) for pool, backend in best)
+
+
+def least_loaded(candidates: list[Candidate], most: int, ticket: float) -> list[Candidate]:
+    """The `most` least loaded candidates in rising load; the ticket orders equals, so that replicas do not herd."""
+    if len(candidates) <= 1:
+        return list(candidates)
+    return nsmallest(most, candidates, key=lambda candidate: (candidate[1].load, _lot(candidate[1].name, ticket)))
+
+
+def _lot(name: str, ticket: float) -> int:
+    """A number drawn for this name by this ticket: rendezvous hashing, so that the order of backends does not matter.
+
+    The multiplier is the golden-ratio constant of splitmix64; the shift mixes its high bits into the comparison.
+    """
+    mixed = ((crc32(name.encode("utf-8", "replace")) ^ int(ticket * 2**53)) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+    return ((mixed ^ (mixed >> 29)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF

@@ -1,0 +1,94 @@
+"""An immutable picture of the fleet at one instant: all that a policy may know about load and health."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class PoolKind(StrEnum):
+    """Whether the engines of a pool draft tokens ahead."""
+
+    PLAIN = "plain"
+    SPECULATIVE = "speculative"
+
+
+class Health(StrEnum):
+    """What the router believes of a backend. Only `READY` is routed to."""
+
+    UNKNOWN = "unknown"
+    READY = "ready"
+    LOADING = "loading"
+    DOWN = "down"
+    DRAINING = "draining"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSignals:
+    """One scrape of an engine's metrics page. None: the engine does not report it (never zero).
+
+    `running` and `waiting` count requests; `kv_usage` is a share in [0, 1]; the counters are totals since the engine
+    started. Acceptance length is 1 + accepted/drafts over a window of two scrapes (vLLM 0.33.0 `v1/spec_decode/metrics.py`).
+    """
+
+    running: float | None = None
+    waiting: float | None = None
+    kv_usage: float | None = None
+    preemptions: float | None = None
+    prompt_tokens: float | None = None
+    generation_tokens: float | None = None
+    drafts: float | None = None
+    draft_tokens: float | None = None
+    accepted_tokens: float | None = None
+    accepted_tokens_per_position: tuple[float, ...] = ()
+    engine_steps: float | None = None
+
+    @property
+    def load(self) -> float | None:
+        """Requests running and waiting, or None where the engine reports neither."""
+        if self.running is None and self.waiting is None:
+            return None
+        return (self.running or 0.0) + (self.waiting or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class BackendView:
+    """One engine. `in_flight` counts this router's own requests there, exactly; `in_flight_at_scrape` is what it was
+    when `signals` were read, `signals_age_s` seconds ago. `models` is None until the engine has listed them.
+    """
+
+    name: str
+    health: Health = Health.READY
+    in_flight: int = 0
+    signals: EngineSignals | None = None
+    signals_age_s: float | None = None
+    in_flight_at_scrape: int = 0
+    models: frozenset[str] | None = None
+
+    @property
+    def load(self) -> float:
+        """Requests there now: the larger of our own count and the scraped load corrected by what we sent since.
+
+        Without a scrape our own count is all that is known. Source: design section 1, n with one replica.
+        """
+        scraped = None if self.signals is None else self.signals.load
+        if scraped is None:
+            return float(self.in_flight)
+        return max(float(self.in_flight), scraped + self.in_flight - self.in_flight_at_scrape)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolView:
+    """Engines of one kind that serve the same models; `speculative_tokens` is k, 0 on a plain pool."""
+
+    name: str
+    kind: PoolKind
+    backends: tuple[BackendView, ...]
+    method: str = "none"
+    speculative_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSnapshot:
+    """Every pool in configuration order, at `now_s` on the router's monotonic clock."""
+
+    now_s: float
+    pools: tuple[PoolView, ...] = field(default=())

@@ -1,0 +1,78 @@
+"""The router's own errors, in the shape that OpenAI clients know: whose fault it is, and whether to retry."""
+
+import json
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ApiError(Exception):
+    """An answer that no engine gave.
+
+    `status` 4xx: the client's fault, retrying is hopeless; 5xx: ours or an engine's. `code` and `param` are None or plain
+    strings. `retry_after_s` becomes the header Retry-After, `allow` the header Allow of a 405.
+    """
+
+    status: int
+    message: str
+    type: str
+    code: str | None = None
+    param: str | None = None
+    retry_after_s: int | None = None
+    allow: str | None = None
+
+    def body(self) -> bytes:
+        """The JSON body; ASCII only, so that nothing of a hostile name can break an encoder."""
+        error = {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
+        return json.dumps({"error": error}).encode()
+
+
+def invalid_request(message: str, *, code: str = "invalid_request", param: str | None = None, status: int = 400) -> ApiError:
+    """The request cannot be served as it is; nothing was sent to an engine."""
+    return ApiError(status, message, "invalid_request_error", code, param)
+
+
+def not_found(path: str) -> ApiError:
+    """The path is not one of the table of endpoints."""
+    return ApiError(404, f"There is no endpoint {shown(path)} here.", "invalid_request_error", "not_found")
+
+
+def method_not_allowed(method: str, path: str, allow: str) -> ApiError:
+    """The endpoint exists for other methods."""
+    message = f"{shown(method)} is not allowed on {shown(path)}; use {allow}."
+    return ApiError(405, message, "invalid_request_error", "method_not_allowed", allow=allow)
+
+
+def unknown_model(model: str | None) -> ApiError:
+    """No engine lists the model."""
+    message = f"The model {shown(model or '')} does not exist or no engine serves it."
+    return ApiError(404, message, "invalid_request_error", "model_not_found", "model")
+
+
+def too_large(limit_bytes: int) -> ApiError:
+    """The body is over the configured limit."""
+    message = f"The request body is larger than the limit of {limit_bytes} bytes (body_max_bytes)."
+    return ApiError(413, message, "invalid_request_error", "request_too_large")
+
+
+def no_backend(message: str, code: str = "no_backend", retry_after_s: int = 1) -> ApiError:
+    """Nothing can serve the request now; the same request may succeed soon."""
+    return ApiError(503, message, "service_unavailable", code, retry_after_s=retry_after_s)
+
+
+def upstream_error(message: str = "The upstream engine failed before it answered.") -> ApiError:
+    """Every engine that was tried failed before its response head."""
+    return ApiError(502, message, "server_error", "upstream_error")
+
+
+def upstream_timeout(message: str) -> ApiError:
+    """An engine took the request and did not answer in time."""
+    return ApiError(504, message, "server_error", "upstream_timeout")
+
+
+UPSTREAM_LOST_EVENT = b'data: {"error":{"message":"upstream connection lost","type":"server_error","param":null,"code":"upstream_error"}}\n\n'
+"""Sent into a stream whose engine is gone; names no host."""
+
+
+def shown(text: str, most: int = 80) -> str:
+    """Client text that is safe to show in a message: quoted, ASCII, bounded."""
+    return ascii(text if len(text) <= most else text[:most] + "...")

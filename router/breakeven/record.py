@@ -1,0 +1,50 @@
+"""What is remembered of one finished request: the one line from which metrics and the access log are made."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """How a request ended, and by whose doing; the word in metric labels and in the access log."""
+
+    COMPLETED = "completed"
+    REJECTED_BY_ENGINE = "rejected_by_engine"
+    CLIENT_ERROR = "client_error"
+    CLIENT_CLOSED = "client_closed"
+    UPSTREAM_ERROR = "upstream_error"
+    UPSTREAM_TIMEOUT = "upstream_timeout"
+    REFUSED = "refused"
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """Filled in while a request lives. Times are seconds on the monotonic clock of the loop; None: it never happened.
+
+    `received_s`: the body was complete; `decided_s`: the policy had answered; `sent_s`: the request was written to the engine
+    that answered in the end; `first_byte_s`: its response head came; `first_token_s`: the first event with generated text;
+    `finished_s`: the end. Token counts are the engine's own usage. `attempts` counts backends tried.
+    """
+
+    request_id: str
+    endpoint: str
+    received_s: float
+    method: str = "POST"
+    model: str | None = None
+    stream: bool = False
+    temperature: float | None = None
+    pool: str | None = None
+    backend: str | None = None
+    reason: str | None = None
+    policy: str | None = None
+    outcome: Outcome | None = None
+    status: int | None = None
+    attempts: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    decided_s: float | None = None
+    sent_s: float | None = None
+    first_byte_s: float | None = None
+    first_token_s: float | None = None
+    finished_s: float | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
