@@ -10,7 +10,9 @@ from breakeven_policies.policy import Policy
 def policy_names() -> tuple[str, ...]:
     """The modules of this package that define `build`, sorted."""
     found = (module.name for module in iter_modules(breakeven_policies.__path__))
-    return tuple(sorted(name for name in found if hasattr(import_module(f"{breakeven_policies.__name__}.{name}"), "build")))
+    return tuple(
+        sorted(name for name in found if hasattr(import_module(f"{breakeven_policies.__name__}.{name}"), "build"))
+    )
 
 
 def build_policy(spec: str, threshold: float = 1.0) -> Policy:
@@ -19,5 +21,7 @@ def build_policy(spec: str, threshold: float = 1.0) -> Policy:
     if name not in policy_names():
         message = f"unknown policy {name!r}; there are: {', '.join(policy_names())}"
         raise ValueError(message)
-    policy: Policy = import_module(f"{breakeven_policies.__name__}.{name}").build(argument if colon else None, threshold)
+    policy: Policy = import_module(f"{breakeven_policies.__name__}.{name}").build(
+        argument if colon else None, threshold
+    )
     return policy

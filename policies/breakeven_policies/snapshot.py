@@ -26,7 +26,8 @@ class EngineSignals:
     """One scrape of an engine's metrics page. None: the engine does not report it (never zero).
 
     `running` and `waiting` count requests; `kv_usage` is a share in [0, 1]; the counters are totals since the engine
-    started. Acceptance length is 1 + accepted/drafts over a window of two scrapes (vLLM 0.33.0 `v1/spec_decode/metrics.py`).
+    started. Acceptance length is 1 + accepted/drafts over a window of two scrapes (vLLM 0.33.0,
+    `v1/spec_decode/metrics.py`).
     """
 
     running: float | None = None
@@ -51,17 +52,23 @@ class EngineSignals:
 
 @dataclass(frozen=True, slots=True)
 class BackendView:
-    """One engine. `in_flight` counts this router's own requests there, exactly; `in_flight_at_scrape` is what it was
-    when `signals` were read, `signals_age_s` seconds ago. `models` is None until the engine has listed them.
+    """One engine, as the router sees it.
+
+    `in_flight` counts this router's own requests there, exactly; `in_flight_at_scrape` is what it was when `signals` were
+    read, at `scraped_at_s` on the clock of the snapshot. `models` is None until the engine has listed them.
     """
 
     name: str
     health: Health = Health.READY
     in_flight: int = 0
     signals: EngineSignals | None = None
-    signals_age_s: float | None = None
+    scraped_at_s: float | None = None
     in_flight_at_scrape: int = 0
     models: frozenset[str] | None = None
+
+    def signals_age_s(self, now_s: float) -> float | None:
+        """Seconds since the last good scrape; None: there was none."""
+        return None if self.scraped_at_s is None else now_s - self.scraped_at_s
 
     @property
     def load(self) -> float:

@@ -26,7 +26,9 @@ class ApiError(Exception):
         return json.dumps({"error": error}).encode()
 
 
-def invalid_request(message: str, *, code: str = "invalid_request", param: str | None = None, status: int = 400) -> ApiError:
+def invalid_request(
+    message: str, *, code: str = "invalid_request", param: str | None = None, status: int = 400
+) -> ApiError:
     """The request cannot be served as it is; nothing was sent to an engine."""
     return ApiError(status, message, "invalid_request_error", code, param)
 
@@ -69,8 +71,11 @@ def upstream_timeout(message: str) -> ApiError:
     return ApiError(504, message, "server_error", "upstream_timeout")
 
 
-UPSTREAM_LOST_EVENT = b'data: {"error":{"message":"upstream connection lost","type":"server_error","param":null,"code":"upstream_error"}}\n\n'
-"""Sent into a stream whose engine is gone; names no host."""
+STREAM_CUT = (
+    b'data: {"error":{"message":"upstream connection lost","type":"server_error","param":null,"code":"upstream_error"}}\n\n'
+    b"data: [DONE]\n\n"
+)
+"""The end of a stream whose engine is gone: names no host, and says that this is all (field case B39)."""
 
 
 def shown(text: str, most: int = 80) -> str:

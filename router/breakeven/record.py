@@ -14,6 +14,7 @@ class Outcome(StrEnum):
     UPSTREAM_ERROR = "upstream_error"
     UPSTREAM_TIMEOUT = "upstream_timeout"
     REFUSED = "refused"
+    CUT_BY_DRAIN = "cut_by_drain"
 
 
 @dataclass(slots=True)

@@ -1,0 +1,41 @@
+"""Cross-origin requests of browsers, where the configuration allows origins (`cors_origins`); off otherwise."""
+
+from dataclasses import dataclass
+
+from breakeven.headers import Header, value_of
+
+EXPOSED = b"x-request-id, x-breakeven-pool, x-breakeven-backend, x-breakeven-reason, x-breakeven-policy, retry-after"
+"""Response headers that a script may read."""
+
+PREFLIGHT_AGE_S = 600
+"""How long a browser may remember a preflight; Chromium caps it at 7200 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cors:
+    """`origins` as configured; `*` allows every origin."""
+
+    origins: frozenset[str]
+
+    def lines(self, headers: list[Header]) -> tuple[bytes, ...]:
+        """What is added to a response; empty where the request names no allowed origin."""
+        if not self.origins:
+            return ()
+        origin = value_of(headers, b"origin")
+        if origin is None or not ("*" in self.origins or origin.decode("latin-1") in self.origins):
+            return ()
+        return (
+            b"access-control-allow-origin: %b\r\nvary: origin\r\naccess-control-expose-headers: %b\r\n" % (origin, EXPOSED),
+        )
+
+    def preflight(self, headers: list[Header]) -> tuple[bytes, ...]:
+        """The answer to OPTIONS; empty where it is no preflight of an allowed origin."""
+        lines = self.lines(headers)
+        if not lines or value_of(headers, b"access-control-request-method") is None:
+            return ()
+        wanted = value_of(headers, b"access-control-request-headers") or b"authorization, content-type"
+        return (
+            *lines,
+            b"access-control-allow-methods: GET, POST, OPTIONS\r\naccess-control-allow-headers: %b\r\n"
+            b"access-control-max-age: %d\r\n" % (wanted, PREFLIGHT_AGE_S),
+        )

@@ -1,0 +1,120 @@
+"""Heads of requests and responses: what a proxy drops, what it adds, everything else as it came.
+
+Headers travel as pairs of bytes with lower-case names, in the order in which they came.
+"""
+
+from collections.abc import Iterable
+
+from breakeven.errors import ApiError
+
+Header = tuple[bytes, bytes]
+
+HOP_BY_HOP = frozenset(
+    (
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    )
+)
+"""Headers that speak of one connection only (RFC 9110, section 7.6.1); no proxy forwards them."""
+
+REQUEST_DROPPED = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"x-request-id"}
+"""Written anew for the engine, or already answered by the router."""
+
+RESPONSE_DROPPED = HOP_BY_HOP | {
+    b"content-length",
+    b"x-breakeven-backend",
+    b"x-breakeven-policy",
+    b"x-breakeven-pool",
+    b"x-breakeven-reason",
+    b"x-request-id",
+}
+"""Written anew for the client."""
+
+REQUEST_ID_BYTES_MAX = 128
+"""Engines repeat the id in every event (vLLM names a completion after it), so a long one would multiply."""
+
+_SAFE_ID = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-")
+
+
+def value_of(headers: Iterable[Header], name: bytes) -> bytes | None:
+    """The first value of a header, None where it is absent."""
+    for key, value in headers:
+        if key == name:
+            return value
+    return None
+
+
+def connection_options(headers: Iterable[Header]) -> frozenset[bytes]:
+    """The lower-case tokens of every Connection header: each names a header that ends at this hop."""
+    tokens: set[bytes] = set()
+    for name, value in headers:
+        if name == b"connection":
+            tokens.update(token.strip().lower() for token in value.split(b","))
+    return frozenset(tokens)
+
+
+def forwarded(headers: list[Header], dropped: frozenset[bytes]) -> list[bytes]:
+    """The header lines that go on, each with its line end."""
+    options = connection_options(headers)
+    if options - {b"close", b"keep-alive"}:
+        dropped |= options
+    return [b"%b: %b\r\n" % header for header in headers if header[0] not in dropped]
+
+
+def request_head(
+    method: bytes, target: bytes, host: bytes, headers: list[Header], *, request_id: bytes, body_bytes: int,
+    authorization: bytes | None = None, dropped: frozenset[bytes] = REQUEST_DROPPED,
+) -> bytes:  # fmt: skip
+    """The head sent to an engine. `authorization` replaces the client's; `dropped` names what does not go on."""
+    if authorization is not None:
+        dropped |= {b"authorization"}
+    lines = forwarded(headers, dropped)
+    if authorization is not None:
+        lines.append(b"authorization: %b\r\n" % authorization)
+    return b"%b %b HTTP/1.1\r\nhost: %b\r\n%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (
+        method,
+        target,
+        host,
+        b"".join(lines),
+        request_id,
+        body_bytes,
+    )
+
+
+def response_head(status: int, phrase: bytes, lines: Iterable[bytes]) -> bytes:
+    """The head sent to a client; every line has its line end."""
+    return b"HTTP/1.1 %d %b\r\n%b\r\n" % (status, phrase, b"".join(lines))
+
+
+def request_id_or(offered: bytes | None, generated: bytes) -> bytes:
+    """The client's request id if it is short and harmless in headers, logs and events, else the generated one."""
+    if offered and len(offered) <= REQUEST_ID_BYTES_MAX and _SAFE_ID.issuperset(offered):
+        return offered
+    return generated
+
+
+def unbuffered(headers: list[Header]) -> list[bytes]:
+    """Lines that keep proxies from collecting a stream, where the engine has not written them (field case B37)."""
+    lines = []
+    if value_of(headers, b"cache-control") is None:
+        lines.append(b"cache-control: no-cache\r\n")
+    if value_of(headers, b"x-accel-buffering") is None:
+        lines.append(b"x-accel-buffering: no\r\n")
+    return lines
+
+
+def error_lines(error: ApiError) -> list[bytes]:
+    """The headers of an error of the router's own."""
+    lines = [b"content-type: application/json\r\n"]
+    if error.retry_after_s is not None:
+        lines.append(b"retry-after: %d\r\n" % error.retry_after_s)
+    if error.allow is not None:
+        lines.append(b"allow: %b\r\n" % error.allow.encode())
+    return lines

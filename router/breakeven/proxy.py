@@ -1,0 +1,342 @@
+"""The data plane: takes requests from clients, views and decides them, and sends a relay on its way with each."""
+
+import asyncio
+import random
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from breakeven import downstream
+from breakeven.body import Viewed, rename_model, view
+from breakeven.coding import Decoder
+from breakeven.config import BackendAddress, Settings
+from breakeven.cors import Cors
+from breakeven.endpoints import Endpoint, EndpointTable
+from breakeven.errors import ApiError, no_backend, unknown_model
+from breakeven.exchange import Exchange
+from breakeven.fleet import Fleet
+from breakeven.headers import error_lines, request_id_or, value_of
+from breakeven.metrics import Metrics
+from breakeven.model_cards import ModelDirectory
+from breakeven.own_pages import OwnPages
+from breakeven.record import Outcome, RequestRecord
+from breakeven.recorder import Recorder
+from breakeven.relay import Edge, Engine, Relay, Shipment
+from breakeven.request_reader import Limits, Request
+from breakeven.upstream import ConnectionPool
+from breakeven_policies.decision import Decision, Reason, Refusal, Refuse, Route
+from breakeven_policies.policy import Policy
+
+BACKLOG = 4096
+"""Connections that the kernel holds for us between two turns of the loop; a burst of clients is not an error."""
+
+JSON_LINE = b"content-type: application/json\r\n"
+
+
+class HasPolicy(Protocol):
+    """The policy in force; it may be another one for the next request."""
+
+    @property
+    def current(self) -> Policy:
+        """Decides this request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request of one client; `lines` are the headers that every answer to it carries."""
+
+    request: Request
+    client: downstream.Connection
+    record: RequestRecord
+    lines: tuple[bytes, ...]
+
+
+class Proxy:
+    """Serves clients until it is drained. `chance` gives tickets and request ids."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        fleet: Fleet,
+        policy: HasPolicy,
+        directory: ModelDirectory,
+        metrics: Metrics,
+        recorder: Recorder,
+        clock: Callable[[], float],
+        chance: random.Random,
+    ) -> None:
+        self._fleet = fleet
+        self._policy = policy
+        self._metrics = metrics
+        self._recorder = recorder
+        self._now = clock
+        self._chance = chance
+        self._models = settings.model_table()
+        self._endpoints = EndpointTable(tuple(settings.extra_paths))
+        self._cors = Cors(frozenset(settings.cors_origins))
+        self._pages = OwnPages(directory, lambda: fleet.ready() and not self._draining)
+        self._limits = Limits(
+            settings.header_max_bytes,
+            settings.body_max_bytes,
+            settings.client_header_timeout_s,
+            settings.client_body_timeout_s,
+        )
+        self._edge = Edge(
+            engines={address.name: _engine(address, settings, clock) for address in settings.addresses()},
+            fleet=fleet,
+            now=clock,
+            first_byte_timeout_s=settings.first_byte_timeout_s,
+            idle_timeout_s=settings.idle_timeout_s,
+            report=self._report,
+            attempted=metrics.attempt,
+        )
+        self._reasons: dict[tuple[Reason, str], bytes] = {}
+        self._clients = Clients(metrics)
+        self._server: asyncio.Server | None = None
+        self._draining = False
+
+    # -- life
+
+    async def listen(self, host: str, port: int) -> int:
+        """Accept clients from now on; the port that was bound. OSError where it cannot be."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Accept no more, let running requests finish, cut what is left at the deadline; whether all had finished."""
+        self._draining = True
+        if self._server is not None:
+            self._server.close()
+        return await self._clients.leave(timeout_s)
+
+    def close(self) -> None:
+        """Stop listening and close idle connections to the engines."""
+        if self._server is not None:
+            self._server.close()
+        for engine in self._edge.engines.values():
+            engine.connections.close()
+
+    def _connection(self) -> downstream.Connection:
+        return downstream.Connection(self, self._limits, self._clients, self._now)
+
+    # -- Handler: what clients send
+
+    def on_request(self, request: Request, client: downstream.Connection) -> None:
+        """Answer a request, or set a relay on its way."""
+        request_id = request_id_or(value_of(request.headers, b"x-request-id"), self._new_id())
+        record = RequestRecord(request_id.decode(), "none", self._now(), request.method.decode())
+        record.bytes_in = len(request.body)
+        lines = (b"x-request-id: %b\r\n" % request_id, *self._cors.lines(request.headers))
+        visit = Visit(request, client, record, lines)
+        try:
+            if not self._answer_itself(visit):
+                self._forward(visit)
+        except ApiError as error:
+            self.refuse(visit, error)
+
+    def on_bad_request(self, error: ApiError, client: downstream.Connection) -> None:
+        """Answer what could not be read."""
+        request_id = self._new_id()
+        record = RequestRecord(request_id.decode(), "none", self._now())
+        unread = Request(b"", b"", [], b"", keep_alive=False, chunked_answers=True)
+        self.refuse(Visit(unread, client, record, (b"x-request-id: %b\r\n" % request_id,)), error)
+
+    # -- one request
+
+    def refuse(self, visit: Visit, error: ApiError) -> None:
+        """Answer with an error of the router's own, and count it."""
+        record = visit.record
+        record.status = error.status
+        record.outcome = Outcome.REFUSED if error.status >= 500 else Outcome.CLIENT_ERROR
+        record.reason = record.reason or error.code
+        record.finished_s = self._now()
+        visit.client.respond(error.status, [*error_lines(error), *visit.lines], error.body())
+        self._report(record)
+
+    def dispatch(self, visit: Visit, endpoint: Endpoint, decoded: bytes | None) -> None:
+        """View, decide, relay. `decoded`: the body out of its content coding, None where it has none. ApiError: no."""
+        request = visit.request
+        content_type = (value_of(request.headers, b"content-type") or b"").decode("latin-1")
+        body = request.body if decoded is None else decoded
+        viewed = view(endpoint, body, content_type, self._models, self._chance.random())
+        route = self._decide(viewed, visit.record)
+        if viewed.alias is not None and viewed.request.model is not None:
+            # A renamed body is sent as it is read here, so its coding is gone with its old name.
+            body = rename_model(body, content_type, viewed.request.model)
+        coded = decoded is not None and viewed.alias is None
+        shipment = Shipment(
+            method=request.method,
+            target=request.target,
+            headers=request.headers,
+            body=body,
+            coded_body=request.body if coded else None,
+            decoded=decoded is not None,
+            alias=viewed.alias,
+            must_end=endpoint.stream_ends,
+            response_lines=(*visit.lines, self._why(route)),
+        )
+        Relay(self._edge, visit.client, Exchange(route.ranking), shipment, visit.record).start()
+
+    def _answer_itself(self, visit: Visit) -> bool:
+        """Preflights and pages of our own; whether it was one of those. ApiError where the answer is an error."""
+        request = visit.request
+        preflight = self._cors.preflight(request.headers) if request.method == b"OPTIONS" else ()
+        if preflight:
+            visit.client.respond(204, (visit.lines[0], *preflight), b"")
+            return True
+        if request.method == b"POST" and request.path in self._endpoints:
+            return False
+        body = self._pages.body(request.method, request.path)
+        if body is not None:
+            visit.client.respond(200, (*visit.lines, JSON_LINE), body)
+        return body is not None
+
+    def _forward(self, visit: Visit) -> None:
+        """Send a request on to an engine. ApiError where it cannot be."""
+        request = visit.request
+        endpoint = self._endpoints.find(request.method.decode(), request.path)
+        visit.record.endpoint = endpoint.name
+        coding = value_of(request.headers, b"content-encoding")
+        if coding is None or coding.lower() in (b"", b"identity"):
+            self.dispatch(visit, endpoint, None)
+        else:
+            decoder = Decoder(coding.decode("latin-1"), self._limits.body_bytes_max)
+            Inflation(self, visit, endpoint, decoder).step()
+
+    def _decide(self, viewed: Viewed, record: RequestRecord) -> Route:
+        """Ask the policy. ApiError where it refuses."""
+        decision: Decision = self._policy.current.decide(viewed.request, self._fleet.snapshot(self._now()))
+        record.decided_s = self._now()
+        record.model, record.temperature = viewed.request.model, viewed.request.temperature
+        record.policy = decision.policy
+        if isinstance(decision, Refuse):
+            record.reason = decision.refusal.value
+            raise _refusal(decision, viewed.alias or viewed.request.model)
+        record.reason = decision.reason.value
+        return decision
+
+    def _why(self, route: Route) -> bytes:
+        """The headers that say why. Few combinations exist, so each is written once."""
+        key = (route.reason, route.policy)
+        line = self._reasons.get(key)
+        if line is None:
+            line = b"x-breakeven-reason: %b\r\nx-breakeven-policy: %b\r\n" % (key[0].encode(), key[1].encode())
+            self._reasons[key] = line
+        return line
+
+    def _report(self, record: RequestRecord) -> None:
+        self._metrics.observe(record)
+        self._recorder.write(record)
+
+    def _new_id(self) -> bytes:
+        return b"%032x" % self._chance.getrandbits(128)
+
+
+class Clients(set[downstream.Connection]):
+    """The open client connections, counted."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__()
+        self._metrics = metrics
+        self._someone_left = asyncio.Event()
+
+    def add(self, client: downstream.Connection) -> None:
+        """A client came."""
+        super().add(client)
+        self._metrics.client_connections = len(self)
+
+    def discard(self, client: downstream.Connection) -> None:
+        """A client left."""
+        super().discard(client)
+        self._metrics.client_connections = len(self)
+        self._someone_left.set()
+
+    async def leave(self, timeout_s: float) -> bool:
+        """Ask all to go when they are done, throw out who stays; whether nobody had to be thrown out."""
+        for client in list(self):
+            client.drain()
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self:
+                    self._someone_left.clear()
+                    await self._someone_left.wait()
+        except TimeoutError:
+            for client in list(self):
+                client.expire()
+            return False
+        return True
+
+
+class Inflation:
+    """Takes a body out of its content coding a slice at a time, so that no other request waits for a large one."""
+
+    def __init__(self, proxy: Proxy, visit: Visit, endpoint: Endpoint, decoder: Decoder) -> None:
+        self._proxy = proxy
+        self._visit = visit
+        self._endpoint = endpoint
+        self._slices = decoder.decode(visit.request.body)
+        self._done: list[bytes] = []
+        self._client_gone = False
+        visit.client.attach(self)
+
+    def step(self) -> None:
+        """One slice; after the last one the request goes on its way."""
+        if self._client_gone:
+            return
+        try:
+            piece = next(self._slices, None)
+            if piece is None:
+                self._proxy.dispatch(self._visit, self._endpoint, b"".join(self._done))
+                return
+        except ApiError as error:
+            self._proxy.refuse(self._visit, error)
+            return
+        self._done.append(piece)
+        asyncio.get_running_loop().call_soon(self.step)
+
+    def on_client_gone(self) -> None:
+        """Nobody waits for it."""
+        self._client_gone = True
+
+    def on_client_slow(self) -> None:
+        """Nothing is being written yet."""
+
+    def on_client_reading(self) -> None:
+        """Nothing is being written yet."""
+
+    def on_expired(self) -> None:
+        """The router stops."""
+        self._client_gone = True
+        self._proxy.refuse(self._visit, no_backend("The router is shutting down.", "shutting_down"))
+
+
+def _engine(address: BackendAddress, settings: Settings, clock: Callable[[], float]) -> Engine:
+    connections = ConnectionPool(
+        address.host,
+        address.port,
+        tls=ssl.create_default_context() if address.tls else None,
+        connect_timeout_s=settings.connect_timeout_s,
+        keepalive_s=settings.upstream_keepalive_s,
+        now=clock,
+    )
+    host = address.host if ":" not in address.host else f"[{address.host}]"
+    return Engine(
+        address.name,
+        address.pool,
+        f"{host}:{address.port}".encode(),
+        address.authorization,
+        address.accept_gzip,
+        connections,
+    )
+
+
+def _refusal(decision: Refuse, model: str | None) -> ApiError:
+    if decision.refusal is Refusal.UNKNOWN_MODEL:
+        return unknown_model(model)
+    if decision.refusal is Refusal.NO_CAPABLE_POOL:
+        return no_backend("No pool accepts these sampling parameters for this model.", decision.refusal.value)
+    return no_backend("No engine that can serve this request is ready.", decision.refusal.value)

@@ -1,0 +1,365 @@
+"""Carries one request to an engine and its answer back: the edge at which the commands of `exchange` are carried out.
+
+A relay stands between two sockets: `Receiver` of the upstream connection, `Responder` of the downstream one; what either tells it becomes an event of the state machine, and what the machine commands it does. The bytes of an
+answer go on in the same turn of the loop in which they came: nothing is held back, nothing is read ahead of a slow client.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from breakeven import downstream, upstream
+from breakeven.answer import Answer, answer_to
+from breakeven.errors import ApiError, no_backend, upstream_error, upstream_timeout
+from breakeven.exchange import Command, Commands, Event, Exchange
+from breakeven.fleet import ConnectRefused, Finished, Fleet, Started
+from breakeven.headers import (
+    REQUEST_DROPPED,
+    RESPONSE_DROPPED,
+    Header,
+    error_lines,
+    forwarded,
+    request_head,
+    unbuffered,
+)
+from breakeven.record import Outcome, RequestRecord
+from breakeven_policies.decision import Target
+from breakeven_policies.snapshot import Health
+
+UNAVAILABLE = frozenset((502, 503))
+"""Statuses that say that this engine cannot serve now; another one may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """How to reach one backend."""
+
+    name: str
+    pool: str
+    host: bytes
+    authorization: bytes | None
+    accepts_gzip: bool
+    connections: upstream.ConnectionPool
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What all relays of a process share. `report` takes every finished record; `attempted` every end of an attempt."""
+
+    engines: Mapping[str, Engine]
+    fleet: Fleet
+    now: Callable[[], float]
+    first_byte_timeout_s: float
+    idle_timeout_s: float
+    report: Callable[[RequestRecord], None]
+    attempted: Callable[[str, str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """What goes to an engine.
+
+    `body` is out of any content coding (`decoded` tells that there was one); `coded_body` is what the client sent, for
+    engines that decode it themselves. `alias` is the client's name for the model, where it is not the engine's.
+    """
+
+    method: bytes
+    target: bytes
+    headers: list[Header]
+    body: bytes
+    coded_body: bytes | None
+    decoded: bool
+    alias: str | None
+    must_end: bool
+    response_lines: tuple[bytes, ...]
+
+
+class Relay:
+    """One request between a client and the engines of its ranking."""
+
+    __slots__ = (
+        "_answer", "_client", "_counted", "_edge", "_exchange", "_head", "_heard_s", "_record", "_result", "_shipment",
+        "_slow", "_timer", "_upstream",
+    )  # fmt: skip
+
+    def __init__(
+        self, edge: Edge, client: downstream.Connection, exchange: Exchange, shipment: Shipment, record: RequestRecord
+    ) -> None:
+        self._edge = edge
+        self._client = client
+        self._exchange = exchange
+        self._shipment = shipment
+        self._record = record
+        self._upstream: upstream.Connection | upstream.Opening | None = None
+        self._counted: Target | None = None
+        self._head: upstream.ResponseHead | None = None
+        self._answer: Answer | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._heard_s = 0.0
+        self._slow = False
+        self._result = "abandoned"
+
+    def start(self) -> None:
+        """Set out for the first backend of the ranking."""
+        self._client.attach(self)
+        self._on(Event.START)
+
+    # -- Receiver: what the engine's side tells
+
+    def on_connected(self, connection: upstream.Connection) -> None:
+        """The connection stands."""
+        self._upstream = connection
+        self._on(Event.CONNECTED)
+
+    def on_connect_failed(self, *, refused: bool) -> None:
+        """Nothing was sent; a refusal takes the backend out for everybody."""
+        if refused:
+            self._edge.fleet.apply(ConnectRefused(self._exchange.target.backend))
+        self._result = "connect_failed"
+        self._on(Event.CONNECT_FAILED)
+
+    def on_head(self, head: upstream.ResponseHead) -> None:
+        """Relay it, or try elsewhere where it says that this engine cannot serve."""
+        self._head = head
+        self._record.first_byte_s = self._edge.now()
+        self._disarm()
+        if self._cannot_serve(head.status):
+            self._result = "unavailable"
+            self._on(Event.HEAD_UNAVAILABLE)
+        else:
+            self._on(Event.HEAD)
+
+    def on_body(self, data: bytes) -> None:
+        """Relay what came, as it came."""
+        answer = self._answer
+        if answer is None:
+            message = "a body came before its head was relayed"
+            raise ValueError(message)
+        now_s = self._edge.now()
+        self._heard_s = now_s
+        self._record.bytes_out += len(data)
+        data = answer.feed(data, now_s)
+        if data:
+            self._client.write(data)
+
+    def on_end(self) -> None:
+        """The engine has said everything."""
+        self._upstream = None
+        if self._answer is None:
+            message = "a response ended before its head was relayed"
+            raise ValueError(message)
+        tail = self._answer.finish(self._edge.now())
+        if tail:
+            self._client.write(tail)
+        self._on(Event.TRUNCATED if self._answer.truncated else Event.END)
+
+    def on_lost(self, *, stale: bool) -> None:
+        """The engine's connection broke."""
+        self._upstream = None
+        self._disarm()
+        self._result = "lost"
+        self._on(Event.STALE if stale else Event.LOST)
+
+    # -- Responder: what the client's side tells
+
+    def on_client_gone(self) -> None:
+        """Nobody waits for the answer any more."""
+        self._on(Event.CLIENT_GONE)
+
+    def on_client_slow(self) -> None:
+        """Let the engine's socket fill up instead of our memory."""
+        self._slow = True
+        if isinstance(self._upstream, upstream.Connection):
+            self._upstream.pause()
+
+    def on_client_reading(self) -> None:
+        """Read on."""
+        self._slow = False
+        self._heard_s = self._edge.now()
+        if isinstance(self._upstream, upstream.Connection):
+            self._upstream.resume()
+
+    def on_expired(self) -> None:
+        """The router stops."""
+        self._on(Event.EXPIRED)
+
+    # -- the machine
+
+    def _on(self, event: Event) -> None:
+        self._do(self._exchange.on(event))
+
+    def _do(self, commands: Commands) -> None:
+        for command in commands:
+            ACTIONS[command](self)
+
+    def connect(self) -> None:
+        """Take an idle connection to the current target, or open one."""
+        self._leave()
+        target = self._exchange.target
+        self._edge.fleet.apply(Started(target.backend))
+        self._counted = target
+        self._result = "abandoned"
+        self._record.attempts += 1
+        connection = self._edge.engines[target.backend].connections.take(self)
+        if connection is None:
+            self.reconnect()
+        else:
+            self.on_connected(connection)
+
+    def reconnect(self) -> None:
+        """Open a fresh connection to the current target."""
+        self._upstream = self._edge.engines[self._exchange.target.backend].connections.open(self)
+
+    def send(self) -> None:
+        """Write the request."""
+        engine = self._edge.engines[self._exchange.target.backend]
+        shipment = self._shipment
+        body, dropped = shipment.body, REQUEST_DROPPED
+        if shipment.coded_body is not None and engine.accepts_gzip:
+            body = shipment.coded_body
+        elif shipment.decoded:
+            dropped |= {b"content-encoding"}
+        if shipment.alias is not None:
+            # The model has to be renamed in the answer, so the answer has to be readable.
+            dropped |= {b"accept-encoding"}
+        head = request_head(
+            shipment.method,
+            shipment.target,
+            engine.host,
+            shipment.headers,
+            request_id=self._record.request_id.encode(),
+            body_bytes=len(body),
+            authorization=engine.authorization,
+            dropped=dropped,
+        )
+        if isinstance(self._upstream, upstream.Connection):
+            self._upstream.send(head, body)
+        self._record.sent_s = self._edge.now()
+        if self._edge.first_byte_timeout_s:
+            self._arm(self._edge.first_byte_timeout_s, Event.FIRST_BYTE_TIMEOUT)
+
+    def abort_upstream(self) -> None:
+        """Close the connection, so that the engine stops working for nobody."""
+        if self._upstream is not None:
+            self._upstream.drop()
+            self._upstream = None
+
+    def relay_head(self) -> None:
+        """Send the head on at once: a client wants to know that it is being served."""
+        head = self._head
+        if head is None:
+            message = "no head to relay"
+            raise ValueError(message)
+        self._answer = answer_to(head, self._shipment.alias, must_end=self._shipment.must_end)
+        target = self._exchange.target
+        self._record.status, self._record.pool, self._record.backend = head.status, target.pool, target.backend
+        self._result = "answered"
+        lines = forwarded(head.headers, RESPONSE_DROPPED)
+        lines += self._shipment.response_lines
+        lines.append(b"x-breakeven-pool: %b\r\n" % target.pool.encode())
+        lines.append(b"x-breakeven-backend: %b\r\n" % target.backend.encode())
+        if self._answer.streams:
+            lines += unbuffered(head.headers)
+        self._client.start(head.status, head.phrase, lines, self._answer.body_bytes)
+        self._heard_s = self._edge.now()
+        if self._edge.idle_timeout_s:
+            self._arm(self._edge.idle_timeout_s, Event.IDLE_TIMEOUT)
+        if self._slow:
+            self.on_client_slow()
+
+    def complete(self) -> None:
+        """The client has everything."""
+        self._client.finish()
+
+    def answer_error(self) -> None:
+        """Nothing has gone to the client: say whose fault it was."""
+        error = self._error()
+        self._record.status = error.status
+        self._client.respond(error.status, [*error_lines(error), *self._shipment.response_lines], error.body())
+
+    def break_off(self) -> None:
+        """Tell the client that its answer is cut."""
+        notice = self._answer.cut() if self._answer is not None else None
+        if notice is None:
+            self._client.cut()
+            return
+        self._client.close_after()
+        self._client.finish(notice)
+
+    def finish(self) -> None:
+        """Count, record and forget."""
+        self._disarm()
+        self._leave()
+        record = self._record
+        record.finished_s = self._edge.now()
+        record.outcome = self._exchange.outcome
+        if self._answer is not None:
+            failed_inside = self._answer.note(record)
+            if record.outcome is Outcome.COMPLETED:
+                record.outcome = _judge(record.status, failed_inside=failed_inside)
+        self._edge.report(record)
+
+    # -- what follows from it
+
+    def _cannot_serve(self, status: int) -> bool:
+        """502 and 503; a 500 means the same where the engine's own health check fails (field cases, decisions)."""
+        if status in UNAVAILABLE:
+            return True
+        return status == 500 and self._edge.fleet.health(self._exchange.target.backend) is not Health.READY
+
+    def _error(self) -> ApiError:
+        if self._exchange.outcome is Outcome.CUT_BY_DRAIN:
+            return no_backend("The router is shutting down.", "shutting_down")
+        if self._exchange.outcome is Outcome.UPSTREAM_TIMEOUT:
+            return upstream_timeout("The engine did not begin to answer in time (first_byte_timeout_s).")
+        if self._result == "connect_failed":
+            return no_backend("No engine that can serve this request is reachable.")
+        return upstream_error()
+
+    def _leave(self) -> None:
+        """The attempt at the current backend is over."""
+        if self._counted is not None:
+            self._edge.fleet.apply(Finished(self._counted.backend))
+            self._edge.attempted(self._counted.pool, self._counted.backend, self._result)
+            self._counted = None
+
+    def _arm(self, delay_s: float, event: Event) -> None:
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._time_out, event)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _time_out(self, event: Event) -> None:
+        """Silence for too long; what came meanwhile moves the limit, and a client that does not read is no silence."""
+        self._timer = None
+        if event is Event.IDLE_TIMEOUT:
+            remaining_s = self._heard_s + self._edge.idle_timeout_s - self._edge.now()
+            if self._slow or remaining_s > 0:
+                self._arm(max(remaining_s, self._edge.idle_timeout_s / 10), event)
+                return
+        self._result = "timeout"
+        self._on(event)
+
+
+ACTIONS: Mapping[Command, Callable[[Relay], None]] = {
+    Command.CONNECT: Relay.connect,
+    Command.RECONNECT: Relay.reconnect,
+    Command.SEND: Relay.send,
+    Command.ABORT_UPSTREAM: Relay.abort_upstream,
+    Command.RELAY_HEAD: Relay.relay_head,
+    Command.COMPLETE: Relay.complete,
+    Command.ANSWER_ERROR: Relay.answer_error,
+    Command.BREAK: Relay.break_off,
+    Command.FINISH: Relay.finish,
+}
+
+
+def _judge(status: int | None, *, failed_inside: bool) -> Outcome:
+    """What a complete answer means: a refusal is the client's doing, a 5xx or an error inside a stream the engine's."""
+    if failed_inside or (status is not None and status >= 500):
+        return Outcome.UPSTREAM_ERROR
+    if status is not None and status >= 400:
+        return Outcome.REJECTED_BY_ENGINE
+    return Outcome.COMPLETED

@@ -1,0 +1,178 @@
+"""Reads requests out of the bytes of one client connection: framing by llhttp, bounds of our own, no I/O.
+
+Complete requests, and at most one error at the end, come out in the order in which they were sent. After an error
+nothing more is read: where one message is wrong, no later boundary can be trusted.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+import httptools
+
+from breakeven.errors import ApiError, invalid_request, too_large
+from breakeven.headers import Header, value_of
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what a client may send, and how slowly."""
+
+    header_bytes_max: int = 64 * 1024
+    body_bytes_max: int = 64 * 1024 * 1024
+    header_timeout_s: float = 10.0
+    body_timeout_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as it came: header names in lower case, the body out of its transfer framing, nothing decoded.
+
+    `target` is in origin form, path and query. `chunked_answers` tells that the client speaks HTTP/1.1.
+    """
+
+    method: bytes
+    target: bytes
+    headers: list[Header]
+    body: bytes
+    keep_alive: bool
+    chunked_answers: bool
+
+    @property
+    def path(self) -> str:
+        """The target without its query."""
+        return self.target.partition(b"?")[0].decode("latin-1")
+
+
+class RequestReader:
+    """`ready` holds what has been read; `reading` tells that a request has begun and is not complete.
+
+    Times are those given to `feed`: `head_started_s` when the first byte of the request being read came, `heard_s`
+    when its latest did. `wants_continue` is set while a client waits for 100 (Continue) before it sends its body.
+    """
+
+    __slots__ = (
+        "_body", "_body_bytes", "_error", "_head_bytes", "_headers", "_limits", "_parser", "_target", "head_complete",
+        "head_started_s", "heard_s", "now_s", "reading", "ready", "stopped", "wants_continue",
+    )  # fmt: skip
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._parser = httptools.HttpRequestParser(self)
+        self._error: ApiError | None = None
+        self.ready: deque[Request | ApiError] = deque()
+        self.reading = False
+        self.stopped = False
+        self.wants_continue = False
+        self.head_complete = False
+        self.now_s = self.head_started_s = self.heard_s = 0.0
+        self._begin()
+
+    def feed(self, data: bytes, now_s: float) -> None:
+        """Take one read from the socket."""
+        if self.stopped:
+            return
+        self.now_s = self.heard_s = now_s
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # The request itself is complete and will be answered; no other protocol is spoken here (RFC 9110, 7.8).
+            self.stopped = True
+        except httptools.HttpParserError:
+            self.fail(self._error or invalid_request("This is not a valid HTTP/1.1 request."))
+        else:
+            if self.reading and not self.head_complete:
+                self._head_bytes += len(data)
+                if self._head_bytes > self._limits.header_bytes_max:
+                    self.fail(self._head_too_large())
+
+    def fail(self, error: ApiError) -> None:
+        """Read nothing more; the error takes the place of the request being read."""
+        self.stopped = True
+        self.reading = False
+        self.wants_continue = False
+        self.ready.append(error)
+
+    # -- called by llhttp; raising ends the feed with an HttpParserError
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._begin()
+        self.reading = True
+        self.head_started_s = self.now_s
+
+    def on_url(self, piece: bytes) -> None:
+        """A piece of the target."""
+        self._target += piece
+        self._count_head(len(piece))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; those after the head are trailers, which end at this hop."""
+        if not self.head_complete:
+            self._headers.append((name.lower(), value))
+            self._count_head(len(name) + len(value) + 4)
+
+    def on_headers_complete(self) -> None:
+        """The head is complete: a body that announces too much is refused before it is sent."""
+        self.head_complete = True
+        declared = value_of(self._headers, b"content-length")
+        if declared is not None and int(declared) > self._limits.body_bytes_max:
+            self._give_up(too_large(self._limits.body_bytes_max))
+        expectation = value_of(self._headers, b"expect")
+        self.wants_continue = expectation is not None and expectation.lower() == b"100-continue"
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of the body."""
+        self.wants_continue = False
+        self._body_bytes += len(data)
+        if self._body_bytes > self._limits.body_bytes_max:
+            self._give_up(too_large(self._limits.body_bytes_max))
+        self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        """The request is complete."""
+        parser = self._parser
+        upgrade = parser.should_upgrade()
+        self.ready.append(
+            Request(
+                parser.get_method(),
+                _origin_form(self._target),
+                self._headers,
+                self._body[0] if len(self._body) == 1 else b"".join(self._body),
+                parser.should_keep_alive() and not upgrade,
+                parser.get_http_version() == "1.1",
+            )
+        )
+        self.wants_continue = False
+        self.reading = False
+
+    # -- what follows from it
+
+    def _begin(self) -> None:
+        self.head_complete = False
+        self._target = b""
+        self._headers: list[Header] = []
+        self._body: list[bytes] = []
+        self._head_bytes = 0
+        self._body_bytes = 0
+
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > self._limits.header_bytes_max:
+            self._give_up(self._head_too_large())
+
+    def _head_too_large(self) -> ApiError:
+        message = (
+            f"The request head is larger than the limit of {self._limits.header_bytes_max} bytes (header_max_bytes)."
+        )
+        return invalid_request(message, code="request_head_too_large", status=431)
+
+    def _give_up(self, error: ApiError) -> None:
+        self._error = error
+        raise error
+
+
+def _origin_form(target: bytes) -> bytes:
+    """Path and query; a target in absolute form (RFC 9112, section 3.2.2) loses its scheme and authority."""
+    if target.startswith((b"http://", b"https://")):
+        return b"/" + target.partition(b"://")[2].partition(b"/")[2]
+    return target

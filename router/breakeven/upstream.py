@@ -1,0 +1,365 @@
+"""Connections to the engines: one request at a time on each, kept for the next one while the engine keeps it open.
+
+An attempt begins with `ConnectionPool.take` (an idle connection, at once) or `ConnectionPool.open` (a new one, soon).
+What comes back goes to the `Receiver`; it is over when the response has ended, the connection is lost, or the
+receiver drops it, and after that the receiver hears nothing more. There is no limit on connections: the engines queue
+better than a proxy can, and a hidden cap is the fault of field case B51.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import httptools
+
+from breakeven.headers import Header
+
+IDLE_CONNECTIONS_MAX = 1024
+"""Idle connections kept per backend: a burst's worth; more would only hold descriptors until the engine closes them."""
+
+RESPONSE_HEAD_BYTES_MAX = 256 * 1024
+"""An engine that sends more before its head ends is not speaking HTTP."""
+
+NO_BODY = frozenset((204, 304))
+"""Statuses whose responses have no body whatever their headers say (RFC 9112, section 6.3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """Status, reason phrase and headers (names in lower case) of an engine's answer.
+
+    `body_bytes` is the declared length, None where there is none; `until_close` tells that the body ends with the
+    connection.
+    """
+
+    status: int
+    phrase: bytes
+    headers: list[Header]
+    body_bytes: int | None
+    until_close: bool
+
+
+class Receiver(Protocol):
+    """Who wants the answer: connected, head, body any number of times, end; or lost, at any time."""
+
+    def on_connected(self, connection: "Connection") -> None:
+        """The connection asked for with `open` stands."""
+
+    def on_connect_failed(self, *, refused: bool) -> None:
+        """No connection: refused by the host, or for another reason (time-out, unreachable, unknown name)."""
+
+    def on_head(self, head: ResponseHead) -> None:
+        """The response head is complete."""
+
+    def on_body(self, data: bytes) -> None:
+        """Some of the body, out of its framing: one call per read from the socket."""
+
+    def on_end(self) -> None:
+        """The response is complete, and the connection serves others."""
+
+    def on_lost(self, *, stale: bool) -> None:
+        """The connection broke. `stale`: it had been used before, and no byte of this response had come."""
+
+
+class Connection(asyncio.Protocol):
+    """One socket to one engine, framed by llhttp."""
+
+    __slots__ = (
+        "_body", "_complete", "_head", "_head_bytes", "_headers", "_keep_alive", "_parser", "_paused", "_phrase",
+        "_pool", "_transport", "idle_since_s", "receiver", "reused",
+    )  # fmt: skip
+
+    def __init__(self, pool: "ConnectionPool") -> None:
+        self._pool = pool
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._paused = False
+        self.receiver: Receiver | None = None
+        self.reused = False
+        self.idle_since_s = 0.0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._head: ResponseHead | None = None
+        self._head_bytes = 0
+        self._headers: list[Header] = []
+        self._phrase = b""
+        self._body: list[bytes] = []
+        self._complete = False
+        self._keep_alive = False
+
+    def send(self, *parts: bytes) -> None:
+        """Write the request."""
+        if self._transport is not None:
+            self._transport.writelines(parts)
+
+    def pause(self) -> None:
+        """Stop reading: the client is slower than the engine."""
+        if self._transport is not None and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        if self._transport is not None and self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def drop(self) -> None:
+        """Close without a word to the receiver and without waiting for anything unsent: the engine must stop now."""
+        self.receiver = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def usable(self) -> bool:
+        """Whether the socket still stands, as far as the loop knows."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    # -- called by asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket stands."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Feed one read to the parser, then tell the receiver once what it held."""
+        if self.receiver is None:
+            self.drop()  # nothing was asked: the engine breaks the protocol, or says 408 before it closes
+            return
+        new_head = self._head is None
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            if not self._complete:
+                self._broken()
+                return
+            self._keep_alive = False  # a complete response and then garbage: good for this once
+        if new_head and not self._head_arrived(len(data)):
+            return
+        if self._body:
+            body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+            self._body.clear()
+            if self.receiver is not None:
+                self.receiver.on_body(body)
+        if self._complete and self.receiver is not None:
+            self._finished(keep=self._keep_alive)
+
+    def eof_received(self) -> bool:
+        """A body without a declared length ends with the connection; anything else that ends here is cut."""
+        if self._head is not None and self._head.until_close and self.receiver is not None:
+            self._finished(keep=False)
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # why it broke makes no difference
+        """The socket is gone."""
+        self._transport = None
+        self._pool.forget(self)
+        self._broken()
+
+    # -- called by llhttp
+
+    def on_message_begin(self) -> None:
+        """A second response to one request is an error; raising makes `feed_data` stop there."""
+        if self._complete:
+            message = "a second response to one request"
+            raise ValueError(message)
+
+    def on_status(self, phrase: bytes) -> None:
+        """A piece of the reason phrase."""
+        self._phrase += phrase
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; those after the head are trailers, which end at this hop."""
+        if self._head is None:
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """The head is complete, unless it is informational (1xx)."""
+        status = self._parser.get_status_code()
+        if status >= 200:
+            self._head = _response_head(status, self._phrase, self._headers)
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of the body."""
+        self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        """The response is complete; after a 1xx the real one follows."""
+        if self._head is None:
+            self._headers = []
+            self._phrase = b""
+        else:
+            self._complete = True
+            self._keep_alive = self._parser.should_keep_alive()  # llhttp forgets it with the next byte
+
+    # -- what follows from it
+
+    def _head_arrived(self, read_bytes: int) -> bool:
+        """Tell the receiver of the head if it is there; whether it is."""
+        if self._head is not None:
+            if self.receiver is not None:
+                self.receiver.on_head(self._head)
+            return True
+        self._head_bytes += read_bytes
+        if self._head_bytes > RESPONSE_HEAD_BYTES_MAX:
+            self._broken()
+        return False
+
+    def _finished(self, *, keep: bool) -> None:
+        receiver, self.receiver = self.receiver, None
+        if keep and self.usable:
+            self.resume()
+            self._reset()
+            self._pool.keep(self)
+        else:
+            self._closed()
+        if receiver is not None:
+            receiver.on_end()
+
+    def _closed(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def _broken(self) -> None:
+        stale = self.reused and self._head is None and self._head_bytes == 0
+        receiver = self.receiver
+        self.drop()
+        if receiver is not None:
+            receiver.on_lost(stale=stale)
+
+
+def _response_head(status: int, phrase: bytes, headers: list[Header]) -> ResponseHead:
+    length: int | None = None
+    chunked = False
+    for name, value in headers:
+        if name == b"content-length":
+            length = int(value)
+        elif name == b"transfer-encoding":
+            chunked = True
+    return ResponseHead(
+        status, phrase, headers, None if chunked else length, not chunked and length is None and status not in NO_BODY
+    )
+
+
+class Opening:
+    """A connection on its way; `drop` gives it up."""
+
+    __slots__ = ("_receiver", "_task")
+
+    def __init__(self, pool: "ConnectionPool", receiver: Receiver) -> None:
+        self._receiver: Receiver | None = receiver
+        self._task = asyncio.get_running_loop().create_task(self._open(pool))
+
+    def drop(self) -> None:
+        """Give up; the receiver hears nothing more."""
+        self._receiver = None
+        self._task.cancel()
+
+    async def _open(self, pool: "ConnectionPool") -> None:
+        try:
+            connection = await pool.new_connection()
+        except OSError as error:
+            receiver, self._receiver = self._receiver, None
+            if receiver is not None:
+                receiver.on_connect_failed(refused=isinstance(error, ConnectionRefusedError))
+            return
+        receiver, self._receiver = self._receiver, None
+        if receiver is None:
+            connection.drop()
+        else:
+            connection.receiver = receiver
+            receiver.on_connected(connection)
+
+
+class ConnectionPool:
+    """The connections to one backend; idle ones are reused latest first.
+
+    `keepalive_s` must be shorter than the engine's own limit (vLLM closes idle connections after 5 s), or a request
+    meets a socket that is being closed.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None,
+        connect_timeout_s: float,
+        keepalive_s: float,
+        now: Callable[[], float],
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._connect_timeout_s = connect_timeout_s
+        self._keepalive_s = keepalive_s
+        self._now = now
+        self._idle: dict[Connection, None] = {}  # an ordered set: oldest first, removal from the middle at no cost
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    def take(self, receiver: Receiver) -> Connection | None:
+        """The idle connection used last, if one is fresh enough to trust."""
+        while self._idle:
+            connection, _ = self._idle.popitem()
+            if connection.usable and self._now() - connection.idle_since_s < self._keepalive_s:
+                connection.reused = True
+                connection.receiver = receiver
+                return connection
+            connection.drop()
+        return None
+
+    def open(self, receiver: Receiver) -> Opening:
+        """Start to open a connection; the receiver hears how that went."""
+        return Opening(self, receiver)
+
+    async def new_connection(self) -> Connection:
+        """Connect. OSError says why not; a connect time-out is a TimeoutError, which is one."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(self._connect_timeout_s):
+            transport, connection = await loop.create_connection(
+                lambda: Connection(self), self._host, self._port, ssl=self._tls
+            )
+        raw: socket.socket | None = transport.get_extra_info("socket")
+        if raw is not None:
+            # A host that vanished without a word (power, network) is noticed by the kernel, not by a time-out of ours.
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return connection
+
+    def keep(self, connection: Connection) -> None:
+        """Take back a connection whose response has ended."""
+        connection.idle_since_s = self._now()
+        self._idle[connection] = None
+        if len(self._idle) > IDLE_CONNECTIONS_MAX:
+            self._drop_oldest()
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(self._keepalive_s, self._sweep)
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is gone; if it was idle, nobody may be given it."""
+        self._idle.pop(connection, None)
+
+    def close(self) -> None:
+        """Close what is idle."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+        while self._idle:
+            self._drop_oldest()
+
+    def _sweep(self) -> None:
+        """Close what has been idle too long, oldest first; come back while anything is left."""
+        self._sweeping = None
+        limit_s = self._now() - self._keepalive_s
+        while self._idle and next(iter(self._idle)).idle_since_s <= limit_s:
+            self._drop_oldest()
+        if self._idle:
+            self._sweeping = asyncio.get_running_loop().call_later(self._keepalive_s / 2, self._sweep)
+
+    def _drop_oldest(self) -> None:
+        connection = next(iter(self._idle))
+        del self._idle[connection]
+        connection.drop()

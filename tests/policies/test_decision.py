@@ -1,0 +1,17 @@
+"""The closed sets of words: what labels, headers and logs may say."""
+
+import re
+
+import pytest
+
+from breakeven_policies.decision import Reason, Refusal
+
+
+@pytest.mark.parametrize("word", [*Reason, *Refusal])
+def test_every_word_is_fit_for_a_label_and_a_header(word: str) -> None:
+    assert re.fullmatch(r"[a-z_]+", word)
+
+
+def test_no_word_means_two_things() -> None:
+    words = [*Reason, *Refusal]
+    assert len({str(word) for word in words}) == len(words)

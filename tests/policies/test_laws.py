@@ -1,0 +1,141 @@
+"""The laws that hold for every policy there is; one that is added is tested by them without another line."""
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from breakeven_policies.capability import pool_can_sample, serves_model
+from breakeven_policies.decision import Decision, Refusal, Refuse, Route
+from breakeven_policies.policy import RANKING_MAX, Policy
+from breakeven_policies.registry import build_policy, policy_names
+from breakeven_policies.request import RequestView
+from breakeven_policies.snapshot import FleetSnapshot, Health
+from tests.policies.fleets import fleets, requests
+
+EVERY_POLICY = [build_policy(f"{name}:p0" if name == "pinned" else name) for name in policy_names()]
+
+every_policy = pytest.mark.parametrize("policy", EVERY_POLICY, ids=lambda policy: policy.name)
+any_case = given(fleet=fleets(), request=requests())
+
+
+def able(fleet: FleetSnapshot, request: RequestView) -> set[str]:
+    """The names of all backends that are ready and would accept the request."""
+    return {
+        backend.name
+        for pool in fleet.pools
+        for backend in pool.backends
+        if backend.health is Health.READY and pool_can_sample(pool, request) and serves_model(backend, request)
+    }
+
+
+def names(decision: Decision) -> list[str]:
+    """The ranking, by name."""
+    assert isinstance(decision, Route)
+    return [target.backend for target in decision.ranking]
+
+
+@every_policy
+@any_case
+def test_it_routes_exactly_when_some_backend_is_able(
+    policy: Policy, fleet: FleetSnapshot, request: RequestView
+) -> None:
+    assert isinstance(policy.decide(request, fleet), Route) == bool(able(fleet, request))
+
+
+@every_policy
+@any_case
+def test_it_names_only_able_backends_each_once_and_at_most_three(
+    policy: Policy, fleet: FleetSnapshot, request: RequestView
+) -> None:
+    decision = policy.decide(request, fleet)
+    if isinstance(decision, Route):
+        ranking = names(decision)
+        assert 1 <= len(ranking) <= RANKING_MAX
+        assert len(set(ranking)) == len(ranking)
+        assert set(ranking) <= able(fleet, request)
+
+
+@every_policy
+@any_case
+def test_the_ranking_is_as_long_as_it_can_be(policy: Policy, fleet: FleetSnapshot, request: RequestView) -> None:
+    decision = policy.decide(request, fleet)
+    if isinstance(decision, Route):
+        wanted_kinds = {pool.kind for pool in fleet.pools}
+        assert len(decision.ranking) >= min(2, len(able(fleet, request))) or not wanted_kinds
+
+
+@every_policy
+@any_case
+def test_the_same_inputs_give_the_same_answer(policy: Policy, fleet: FleetSnapshot, request: RequestView) -> None:
+    assert policy.decide(request, fleet) == policy.decide(request, fleet)
+
+
+@every_policy
+@given(fleet=fleets(), request=requests(), order=st.randoms(use_true_random=False))
+def test_the_order_of_backends_does_not_matter(
+    policy: Policy, fleet: FleetSnapshot, request: RequestView, order: object
+) -> None:
+    shuffled = replace(
+        fleet,
+        pools=tuple(
+            replace(pool, backends=tuple(order.sample(list(pool.backends), len(pool.backends)))) for pool in fleet.pools
+        ),
+    )
+    assert policy.decide(request, fleet) == policy.decide(request, shuffled)
+
+
+@every_policy
+@any_case
+def test_a_refusal_is_retryable_unless_no_engine_lists_the_model(
+    policy: Policy, fleet: FleetSnapshot, request: RequestView
+) -> None:
+    decision = policy.decide(request, fleet)
+    if isinstance(decision, Refuse):
+        assert decision.retryable == (decision.refusal is not Refusal.UNKNOWN_MODEL)
+        if decision.refusal is Refusal.UNKNOWN_MODEL:
+            assert not any(serves_model(backend, request) for pool in fleet.pools for backend in pool.backends)
+
+
+@every_policy
+@settings(max_examples=60)
+@any_case
+def test_more_load_never_improves_a_rank(policy: Policy, fleet: FleetSnapshot, request: RequestView) -> None:
+    decision = policy.decide(request, fleet)
+    if not isinstance(decision, Route):
+        return
+    for place, name in enumerate(names(decision)):
+        heavier = replace(
+            fleet,
+            pools=tuple(
+                replace(
+                    pool,
+                    backends=tuple(
+                        replace(backend, in_flight=backend.in_flight + 1000) if backend.name == name else backend
+                        for backend in pool.backends
+                    ),
+                )
+                for pool in fleet.pools
+            ),
+        )
+        ranking = names(policy.decide(request, heavier))
+        assert name not in ranking[:place]
+
+
+@every_policy
+@any_case
+def test_the_answer_carries_the_name_of_the_policy(policy: Policy, fleet: FleetSnapshot, request: RequestView) -> None:
+    assert policy.decide(request, fleet).policy == policy.name
+
+
+def test_the_order_law_is_tried_on_a_fleet_where_order_could_matter() -> None:
+    """Guards the strategy itself: equal loads, where only the ticket may break the tie."""
+    from tests.policies.fleets import backend, fleet, plain, request
+
+    backends = [backend(name) for name in ("a", "b", "c")]
+    rankings = {
+        tuple(names(EVERY_POLICY[0].decide(request(), fleet(plain(*order))))) for order in permutations(backends)
+    }
+    assert len(rankings) == 1

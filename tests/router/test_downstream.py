@@ -1,0 +1,329 @@
+"""The listening side, over real sockets: order, framing, departures, slowness, and how it closes."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from breakeven.downstream import Connection
+from breakeven.errors import ApiError
+from breakeven.headers import error_lines
+from breakeven.request_reader import Limits, Request
+
+GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+class Handler:
+    """Keeps what comes until the test answers it; hears departures and slowness."""
+
+    def __init__(self) -> None:
+        self.incoming: asyncio.Queue[tuple[Request | ApiError, Connection]] = asyncio.Queue()
+        self.gone: asyncio.Queue[None] = asyncio.Queue()
+        self.slow = asyncio.Event()
+        self.reading = asyncio.Event()
+        self.expired = asyncio.Event()
+        self.when_asked: Callable[[Connection], None] | None = None
+
+    def on_request(self, request: Request, client: Connection) -> None:
+        client.attach(self)
+        if self.when_asked is not None:
+            self.when_asked(client)
+        self.incoming.put_nowait((request, client))
+
+    def on_bad_request(self, error: ApiError, client: Connection) -> None:
+        self.incoming.put_nowait((error, client))
+        client.respond(error.status, error_lines(error), error.body())
+
+    def on_client_gone(self) -> None:
+        self.gone.put_nowait(None)
+
+    def on_client_slow(self) -> None:
+        self.slow.set()
+
+    def on_client_reading(self) -> None:
+        self.reading.set()
+
+    def on_expired(self) -> None:
+        self.expired.set()
+
+
+class Listening:
+    """A listening socket whose connections the handler serves."""
+
+    def __init__(self) -> None:
+        self.handler = Handler()
+        self.connections: set[Connection] = set()
+        self.limits = Limits(header_bytes_max=2048, body_bytes_max=100_000, header_timeout_s=5, body_timeout_s=5)
+        self.port = 0
+        self.writers: list[asyncio.StreamWriter] = []
+
+    def connection(self) -> Connection:
+        return Connection(self.handler, self.limits, self.connections, asyncio.get_running_loop().time)
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.writers.append(writer)
+        return reader, writer
+
+    async def asked(self) -> tuple[Request, Connection]:
+        incoming, client = await self.handler.incoming.get()
+        assert isinstance(incoming, Request)
+        return incoming, client
+
+
+@pytest.fixture
+async def listening() -> AsyncIterator[Listening]:
+    listening = Listening()
+    server = await asyncio.get_running_loop().create_server(listening.connection, "127.0.0.1", 0)
+    listening.port = server.sockets[0].getsockname()[1]
+    yield listening
+    server.close()
+    for connection in list(listening.connections):
+        connection.cut()
+    for writer in listening.writers:
+        writer.transport.abort()
+    await asyncio.sleep(0)
+
+
+async def head_and_body(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """One sized response."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(
+        (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")), 0
+    )
+    return head, await reader.readexactly(length)
+
+
+# -- failures
+
+
+async def test_garbage_is_answered_with_an_error_and_the_connection_closes(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(b"GARBAGE\r\n\r\n")
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"connection: close\r\n" in answer
+
+
+async def test_a_client_that_goes_on_sending_too_much_still_reads_why_it_was_refused(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(b"POST / HTTP/1.1\r\nContent-Length: 5000000\r\n\r\n")
+    writer.write(b"x" * 5_000_000)
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 413 Content Too Large\r\n")
+    assert b'"request_too_large"' in answer
+    writer.close()
+
+
+async def test_a_head_that_takes_too_long_is_refused_however_often_it_twitches(listening: Listening) -> None:
+    listening.limits = Limits(header_timeout_s=0.05, body_timeout_s=60)
+    reader, writer = await listening.connect()
+    writer.write(b"GET / HTTP/1.1\r\nX: ")
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+
+
+async def test_a_body_that_stops_coming_is_refused(listening: Listening) -> None:
+    listening.limits = Limits(header_timeout_s=0.02, body_timeout_s=0.06)
+    reader, writer = await listening.connect()
+    writer.write(b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc")
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    writer.close()
+
+
+@pytest.mark.parametrize("how", ["fin", "rst", "half-close"])
+async def test_a_departure_is_heard_at_once_while_an_answer_is_awaited(listening: Listening, how: str) -> None:
+    _, writer = await listening.connect()
+    writer.write(GET)
+    await listening.asked()
+    if how == "rst":
+        raw = writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+    elif how == "fin":
+        writer.close()
+    else:
+        writer.write_eof()
+    await listening.handler.gone.get()
+
+
+async def test_a_departure_is_heard_once_and_ends_what_was_pipelined(listening: Listening) -> None:
+    _, writer = await listening.connect()
+    writer.write(GET + GET)
+    _, client = await listening.asked()
+    writer.transport.abort()
+    # Reading pauses while a second request waits, so a reset is noticed when something is written.
+    while listening.handler.gone.empty():
+        client.write(b"x")
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert listening.handler.gone.qsize() == 1
+    assert listening.handler.incoming.empty()
+    assert not listening.connections
+
+
+async def test_a_client_that_leaves_inside_its_request_bothers_nobody(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(b"POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\nhalf")
+    writer.write_eof()
+    assert await reader.read() == b""
+    assert listening.handler.incoming.empty()
+
+
+async def test_a_cut_answer_is_seen_to_be_cut(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(GET)
+    _, client = await listening.asked()
+    client.start(200, b"OK", [], 10)
+    client.write(b"half")
+    client.cut()
+    assert (await reader.read()).endswith(b"\r\n\r\nhalf")
+
+
+# -- answers
+
+
+async def test_a_whole_answer_leaves_the_connection_open_for_the_next_request(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    for _ in range(3):
+        writer.write(GET)
+        request, client = await listening.asked()
+        client.respond(200, [b"x-a: b\r\n"], b"body")
+        head, body = await head_and_body(reader)
+        assert request.path == "/a"
+        assert head == b"HTTP/1.1 200 OK\r\nx-a: b\r\ncontent-length: 4\r\n\r\n"
+        assert body == b"body"
+
+
+async def test_pipelined_requests_are_answered_one_after_the_other(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(b"".join(b"GET /%d HTTP/1.1\r\n\r\n" % number for number in range(5)))
+    for number in range(5):
+        request, client = await listening.asked()
+        assert listening.handler.incoming.empty()
+        client.respond(200, [], request.target)
+        assert (await head_and_body(reader))[1] == b"/%d" % number
+
+
+async def test_thousands_of_pipelined_requests_do_not_deepen_the_stack(listening: Listening) -> None:
+    listening.handler.when_asked = lambda client: client.respond(204, [], b"")
+    reader, writer = await listening.connect()
+    writer.write(GET * 3000)
+    for _ in range(3000):
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204 ")
+
+
+@pytest.mark.parametrize("piece", [b"x", b"y" * 16_384, b"z" * 40_000], ids=len)
+async def test_an_answer_of_unknown_length_is_chunked(listening: Listening, piece: bytes) -> None:
+    reader, writer = await listening.connect()
+    writer.write(GET)
+    _, client = await listening.asked()
+    client.start(200, b"OK", [], None)
+    client.write(piece)
+    client.finish(b"end")
+    assert b"transfer-encoding: chunked\r\n" in await reader.readuntil(b"\r\n\r\n")
+    expected = b"%x\r\n%b\r\n3\r\nend\r\n0\r\n\r\n" % (len(piece), piece)
+    assert await reader.readexactly(len(expected)) == expected
+
+
+@pytest.mark.parametrize("line", [b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"])
+async def test_for_http_1_0_an_unknown_length_ends_with_the_connection(listening: Listening, line: bytes) -> None:
+    reader, writer = await listening.connect()
+    writer.write(line)
+    _, client = await listening.asked()
+    client.start(200, b"OK", [], None)
+    client.finish(b"all")
+    assert await reader.read() == b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nall"
+
+
+async def test_head_is_answered_with_a_length_and_no_body(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n")
+    _, client = await listening.asked()
+    client.respond(200, [], b"body")
+    assert await reader.read() == b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 4\r\n\r\n"
+
+
+async def test_no_content_has_neither_length_nor_body(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(b"OPTIONS / HTTP/1.1\r\nConnection: close\r\n\r\n")
+    _, client = await listening.asked()
+    client.respond(204, [], b"")
+    assert await reader.read() == b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"
+
+
+async def test_a_client_that_waits_for_100_gets_it(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+    assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    writer.write(b"ok")
+    request, _ = await listening.asked()
+    assert request.body == b"ok"
+
+
+async def test_a_slow_reader_is_known_and_so_is_its_catching_up(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(GET)
+    _, client = await listening.asked()
+    client.start(200, b"OK", [], None)
+    while not listening.handler.slow.is_set():
+        client.write(b"x" * 60_000)
+        await asyncio.sleep(0)
+    drained = asyncio.ensure_future(reader.read(-1))
+    await listening.handler.reading.wait()
+    client.close_after()
+    client.finish()
+    await drained
+
+
+# -- closing
+
+
+async def test_draining_closes_idle_connections_at_once(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(GET)
+    _, client = await listening.asked()
+    client.respond(200, [], b"")
+    await head_and_body(reader)
+    client.drain()
+    assert await reader.read() == b""
+
+
+async def test_draining_lets_a_running_answer_finish_and_then_closes(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(GET)
+    _, client = await listening.asked()
+    client.drain()
+    client.respond(200, [], b"body")
+    assert await reader.read() == b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 4\r\n\r\nbody"
+
+
+async def test_draining_after_the_head_went_out_closes_when_the_answer_is_finished(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(GET)
+    _, client = await listening.asked()
+    client.start(200, b"OK", [], 4)
+    client.drain()
+    client.finish(b"body")
+    assert (await reader.read()).endswith(b"\r\n\r\nbody")
+
+
+async def test_when_the_time_is_over_the_responder_is_told_and_the_socket_closes(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(GET)
+    _, client = await listening.asked()
+    client.expire()
+    assert listening.handler.expired.is_set()
+    assert await reader.read() == b""
+
+
+async def test_open_connections_are_known(listening: Listening) -> None:
+    _, writer = await listening.connect()
+    writer.write(GET)
+    _, client = await listening.asked()
+    assert listening.connections == {client}
+    writer.close()
+    await listening.handler.gone.get()

@@ -1,0 +1,174 @@
+"""What the router believes of its engines, and which event changes it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breakeven.fleet import (
+    ConnectRefused,
+    Finished,
+    Fleet,
+    ModelsListed,
+    PoolSpec,
+    ProbeFailed,
+    ProbeSucceeded,
+    Scraped,
+    Started,
+)
+from breakeven_policies.snapshot import BackendView, EngineSignals, Health, PoolKind
+
+POOLS = (
+    PoolSpec("baseline", PoolKind.PLAIN, "none", 0, ("base-0",)),
+    PoolSpec("speculative", PoolKind.SPECULATIVE, "eagle3", 3, ("spec-0", "spec-1")),
+)
+
+
+class Watched:
+    """A fleet and every change of health it reported."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[str, str, Health]] = []
+        self.fleet = Fleet(POOLS, probe_failures_max=3, on_health=lambda *change: self.changes.append(change))
+
+    def of(self, name: str) -> BackendView:
+        """The view of one backend."""
+        views = [backend for pool in self.fleet.snapshot(0.0).pools for backend in pool.backends]
+        return next(view for view in views if view.name == name)
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_an_event_of_an_unknown_backend_is_an_error(watched: Watched) -> None:
+    with pytest.raises(KeyError):
+        watched.fleet.apply(Started("nobody"))
+
+
+def test_two_backends_of_one_name_are_an_error() -> None:
+    with pytest.raises(ValueError, match="unique"):
+        Fleet((POOLS[0], POOLS[0]))
+
+
+def test_a_request_that_finishes_without_having_started_is_an_error(watched: Watched) -> None:
+    with pytest.raises(ValueError, match="never started"):
+        watched.fleet.apply(Finished("base-0"))
+
+
+def test_what_was_never_probed_is_unknown_and_the_fleet_is_not_ready(watched: Watched) -> None:
+    assert watched.of("base-0").health is Health.UNKNOWN
+    assert watched.fleet.health("base-0") is Health.UNKNOWN
+    assert not watched.fleet.ready()
+
+
+def test_the_snapshot_shows_the_pools_as_configured(watched: Watched) -> None:
+    snapshot = watched.fleet.snapshot(12.5)
+    assert snapshot.now_s == 12.5
+    assert [(pool.name, pool.kind, pool.method, pool.speculative_tokens) for pool in snapshot.pools] == [
+        ("baseline", PoolKind.PLAIN, "none", 0),
+        ("speculative", PoolKind.SPECULATIVE, "eagle3", 3),
+    ]
+    assert list(watched.fleet.backends()) == [
+        ("baseline", "base-0"),
+        ("speculative", "spec-0"),
+        ("speculative", "spec-1"),
+    ]
+
+
+def test_one_good_probe_makes_a_backend_ready(watched: Watched) -> None:
+    watched.fleet.apply(ProbeSucceeded("spec-0"))
+    assert watched.of("spec-0").health is Health.READY
+    assert watched.fleet.ready()
+    assert watched.changes == [("speculative", "spec-0", Health.READY)]
+
+
+def test_a_belief_that_stays_the_same_is_not_reported(watched: Watched) -> None:
+    for _ in range(3):
+        watched.fleet.apply(ProbeSucceeded("spec-0"))
+    assert len(watched.changes) == 1
+
+
+def test_a_refused_connection_takes_a_backend_out_at_once(watched: Watched) -> None:
+    watched.fleet.apply(ProbeSucceeded("spec-0"))
+    watched.fleet.apply(ConnectRefused("spec-0"))
+    assert watched.of("spec-0").health is Health.DOWN
+
+
+def test_so_does_a_refused_probe(watched: Watched) -> None:
+    watched.fleet.apply(ProbeSucceeded("spec-0"))
+    watched.fleet.apply(ProbeFailed("spec-0", "refused", refused=True))
+    assert watched.of("spec-0").health is Health.DOWN
+
+
+def test_a_busy_engine_that_misses_probes_stays_until_it_has_missed_three_in_a_row(watched: Watched) -> None:
+    watched.fleet.apply(ProbeSucceeded("spec-0"))
+    for _ in range(2):
+        watched.fleet.apply(ProbeFailed("spec-0", "timed out"))
+    assert watched.of("spec-0").health is Health.READY
+    watched.fleet.apply(ProbeSucceeded("spec-0"))
+    for _ in range(2):
+        watched.fleet.apply(ProbeFailed("spec-0", "timed out"))
+    assert watched.of("spec-0").health is Health.READY
+    watched.fleet.apply(ProbeFailed("spec-0", "timed out"))
+    assert watched.of("spec-0").health is Health.DOWN
+
+
+@pytest.mark.parametrize(("loading", "health"), [(True, Health.LOADING), (False, Health.DOWN)])
+def test_an_engine_that_was_never_ready_is_loading_or_down_at_once(
+    watched: Watched, loading: bool, health: Health
+) -> None:
+    watched.fleet.apply(ProbeFailed("spec-0", "503", loading=loading))
+    assert watched.of("spec-0").health is health
+
+
+def test_an_engine_that_comes_back_starts_without_what_it_reported_before(watched: Watched) -> None:
+    watched.fleet.apply(ProbeSucceeded("spec-0"))
+    watched.fleet.apply(Scraped("spec-0", EngineSignals(running=7), 1.0))
+    watched.fleet.apply(ConnectRefused("spec-0"))
+    watched.fleet.apply(ProbeSucceeded("spec-0"))
+    assert watched.of("spec-0").signals is None
+    assert watched.of("spec-0").scraped_at_s is None
+
+
+def test_a_scrape_remembers_how_many_of_our_requests_it_already_counts(watched: Watched) -> None:
+    watched.fleet.apply(Started("spec-0"))
+    watched.fleet.apply(Scraped("spec-0", EngineSignals(running=1), 5.0))
+    watched.fleet.apply(Started("spec-0"))
+    view = watched.of("spec-0")
+    assert (view.in_flight, view.in_flight_at_scrape, view.scraped_at_s) == (2, 1, 5.0)
+    assert view.load == 2
+
+
+def test_models_are_unknown_until_they_are_listed(watched: Watched) -> None:
+    assert watched.of("base-0").models is None
+    watched.fleet.apply(ModelsListed("base-0", frozenset({"m"})))
+    assert watched.of("base-0").models == {"m"}
+
+
+def test_a_snapshot_stays_as_it_was_taken(watched: Watched) -> None:
+    before = watched.fleet.snapshot(1.0)
+    watched.fleet.apply(Started("base-0"))
+    assert before.pools[0].backends[0].in_flight == 0
+    assert watched.fleet.snapshot(2.0).pools[0].backends[0].in_flight == 1
+
+
+def test_pools_that_nothing_touched_are_not_built_anew(watched: Watched) -> None:
+    before = watched.fleet.snapshot(1.0)
+    watched.fleet.apply(Started("base-0"))
+    after = watched.fleet.snapshot(2.0)
+    assert after.pools[1] is before.pools[1]
+
+
+@given(steps=st.lists(st.tuples(st.sampled_from(["base-0", "spec-0", "spec-1"]), st.booleans()), max_size=60))
+def test_in_flight_is_started_minus_finished_whatever_the_order(steps: list[tuple[str, bool]]) -> None:
+    watched = Watched()
+    expected = dict.fromkeys(("base-0", "spec-0", "spec-1"), 0)
+    for name, finish in steps:
+        if finish and expected[name]:
+            watched.fleet.apply(Finished(name))
+            expected[name] -= 1
+        elif not finish:
+            watched.fleet.apply(Started(name))
+            expected[name] += 1
+    assert {name: watched.of(name).in_flight for name in expected} == expected

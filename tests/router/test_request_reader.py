@@ -1,0 +1,261 @@
+"""Requests out of bytes: bounds, refusals, every cut gives the same, and h11 agrees."""
+
+import h11
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from breakeven.errors import ApiError
+from breakeven.request_reader import Limits, Request, RequestReader
+
+LIMITS = Limits(header_bytes_max=1024, body_bytes_max=4096)
+
+SIMPLE = b"POST /v1/x?a=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc"
+CHUNKED = (
+    b"POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"2\r\nab\r\n1;ext=1\r\nc\r\n0\r\nX-Trailer: t\r\n\r\n"
+)
+
+
+def read(*pieces: bytes, limits: Limits = LIMITS) -> RequestReader:
+    """A reader that was fed these pieces, a second apart."""
+    reader = RequestReader(limits)
+    for number, piece in enumerate(pieces):
+        reader.feed(piece, float(number))
+    return reader
+
+
+def only(reader: RequestReader) -> Request:
+    """The one request that was read."""
+    (request,) = reader.ready
+    assert isinstance(request, Request)
+    return request
+
+
+def error_of(reader: RequestReader) -> ApiError:
+    """The error that ended the reading."""
+    error = reader.ready[-1]
+    assert isinstance(error, ApiError)
+    assert reader.stopped
+    assert not reader.reading
+    return error
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00",
+        b"GARBAGE\r\n\r\n",
+        b"FOO / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost : h\r\n\r\n",
+        b"GET / HTTP/1.1\r\nA: b\n c\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
+        b"POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+        b"POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: +3\r\n\r\nabc",
+        b"POST / HTTP/1.1\r\nContent-Length: 0x3\r\n\r\nabc",
+        b"POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n0\r\n\r\n",
+    ],
+    ids=lambda data: data[:70].decode("latin-1"),
+)
+def test_what_is_not_clean_http_is_refused_and_nothing_after_it_is_read(data: bytes) -> None:
+    reader = read(data, SIMPLE)
+    error = error_of(reader)
+    assert error.status == 400
+    assert len(reader.ready) == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET /" + b"a" * 1025,
+        b"GET / HTTP/1.1\r\nX: " + b"a" * 1025,
+        b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 200 + b"\r\n",
+        b"GET / HTTP/1.1\r\nX: " + b"a" * 1025 + b"\r\n\r\n",
+    ],
+    ids=["target", "unfinished header", "many headers", "one header"],
+)
+@pytest.mark.parametrize("cut", [1, 7, 10_000])
+def test_a_head_over_the_limit_is_refused_however_it_is_cut(data: bytes, cut: int) -> None:
+    assert error_of(read(*(data[at : at + cut] for at in range(0, len(data), cut)))).status == 431
+
+
+def test_a_body_that_announces_too_much_is_refused_before_any_of_it_came() -> None:
+    assert error_of(read(b"POST / HTTP/1.1\r\nContent-Length: 10000000000\r\n\r\n")).status == 413
+
+
+def test_a_chunked_body_is_refused_at_the_limit() -> None:
+    piece = b"400\r\n" + b"a" * 1024 + b"\r\n"
+    reader = read(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", *[piece] * 4)
+    assert not reader.stopped
+    reader.feed(b"1\r\n", 9.0)
+    reader.feed(b"b", 9.0)
+    assert error_of(reader).status == 413
+
+
+def test_a_body_of_exactly_the_limit_passes() -> None:
+    assert len(only(read(b"POST / HTTP/1.1\r\nContent-Length: 4096\r\n\r\n" + b"a" * 4096)).body) == 4096
+
+
+def test_a_request_before_a_broken_one_is_still_served() -> None:
+    reader = read(SIMPLE + b"BROKEN\r\n\r\n")
+    assert only_first(reader).body == b"abc"
+    assert error_of(reader).status == 400
+
+
+def only_first(reader: RequestReader) -> Request:
+    """The first thing read, which is a request."""
+    first = reader.ready[0]
+    assert isinstance(first, Request)
+    return first
+
+
+def test_a_reader_that_failed_from_outside_reads_nothing_more() -> None:
+    reader = read(b"POST / HTTP/1.1\r\nCont")
+    reader.fail(ApiError(408, "late", "t"))
+    reader.feed(SIMPLE, 9.0)
+    assert error_of(reader).status == 408
+    assert len(reader.ready) == 1
+
+
+def test_a_request_comes_out_as_it_was_sent() -> None:
+    request = only(read(SIMPLE))
+    assert request == Request(
+        b"POST",
+        b"/v1/x?a=1",
+        [(b"host", b"h"), (b"content-length", b"3")],
+        b"abc",
+        keep_alive=True,
+        chunked_answers=True,
+    )
+    assert request.path == "/v1/x"
+
+
+@pytest.mark.parametrize("wire", [SIMPLE, CHUNKED], ids=["sized", "chunked"])
+@pytest.mark.parametrize("cut", [1, 2, 3, 5, 50])
+def test_every_cut_gives_the_same_request(wire: bytes, cut: int) -> None:
+    pieces = [wire[at : at + cut] for at in range(0, len(wire), cut)]
+    assert only(read(*pieces)) == only(read(wire))
+
+
+def test_chunk_extensions_and_trailers_end_here() -> None:
+    request = only(read(CHUNKED))
+    assert request.body == b"abc"
+    assert b"x-trailer" not in dict(request.headers)
+
+
+def test_pipelined_requests_come_out_in_order() -> None:
+    reader = read(SIMPLE + CHUNKED + SIMPLE)
+    assert [request.path for request in reader.ready] == ["/v1/x", "/c", "/v1/x"]
+
+
+def test_empty_lines_before_a_request_are_forgiven() -> None:
+    assert only(read(b"\r\n\r\n" + SIMPLE)).body == b"abc"
+
+
+@pytest.mark.parametrize(
+    ("line", "keep_alive", "chunked"),
+    [
+        (b"GET / HTTP/1.1\r\n", True, True),
+        (b"GET / HTTP/1.1\r\nConnection: close\r\n", False, True),
+        (b"GET / HTTP/1.0\r\n", False, False),
+        (b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n", True, False),
+    ],
+)
+def test_the_version_and_the_connection_header_decide_what_may_follow(
+    line: bytes, keep_alive: bool, chunked: bool
+) -> None:
+    request = only(read(line + b"\r\n"))
+    assert (request.keep_alive, request.chunked_answers) == (keep_alive, chunked)
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [(b"http://h:1/a/b?c", "/a/b"), (b"https://h", "/"), (b"/a%2fb", "/a%2fb"), (b"*", "*"), (b"/a?b?c", "/a")],
+)
+def test_a_target_in_absolute_form_loses_its_authority(target: bytes, path: str) -> None:
+    assert only(read(b"OPTIONS %b HTTP/1.1\r\n\r\n" % target)).path == path
+
+
+def test_an_offer_to_upgrade_is_ignored_and_the_request_answered_on_a_connection_that_then_closes() -> None:
+    reader = read(
+        b"GET /health HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\nPRI * HTTP/2.0\r\n"
+    )
+    assert only(reader).keep_alive is False
+    assert reader.stopped
+
+
+def test_who_waits_for_100_is_known_until_the_body_comes() -> None:
+    reader = read(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
+    assert reader.wants_continue
+    reader.feed(b"a", 1.0)
+    assert not reader.wants_continue
+    assert only(reader).body == b"a"
+
+
+def test_the_times_tell_when_a_request_began_and_was_last_heard_of() -> None:
+    reader = read(b"POST / HTTP/1.1\r\n", b"Content-Length: 2\r\n", b"\r\na")
+    assert (reader.reading, reader.head_complete, reader.head_started_s, reader.heard_s) == (True, True, 0.0, 2.0)
+    reader.feed(b"b", 3.0)
+    assert not reader.reading
+
+
+token = st.text("abcXYZ-019", min_size=1, max_size=8).map(str.encode)
+value = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=12).map(str.encode)
+
+
+@given(
+    headers=st.lists(st.tuples(token.map(lambda name: b"X-" + name), value), max_size=5),
+    body=st.binary(max_size=200),
+    chunks=st.lists(st.integers(1, 60), min_size=1, max_size=6),
+    cuts=st.lists(st.integers(1, 40), min_size=1, max_size=20),
+    chunked=st.booleans(),
+)
+@example(headers=[], body=b"", chunks=[1], cuts=[1], chunked=True)
+def test_h11_reads_the_same_out_of_the_same_bytes(
+    headers: list[tuple[bytes, bytes]], body: bytes, chunks: list[int], cuts: list[int], chunked: bool
+) -> None:
+    framing = (b"Transfer-Encoding", b"chunked") if chunked else (b"Content-Length", b"%d" % len(body))
+    lines = b"".join(b"%b: %b\r\n" % header for header in [(b"Host", b"h"), *headers, framing])
+    wire = b"POST /p HTTP/1.1\r\n" + lines + b"\r\n"
+    if chunked:
+        at = 0
+        for size in chunks * (len(body) + 1):
+            if at >= len(body):
+                break
+            piece = body[at : at + size]
+            wire += b"%x\r\n%b\r\n" % (len(piece), piece)
+            at += size
+        wire += b"0\r\n\r\n"
+    else:
+        wire += body
+
+    judge = h11.Connection(h11.SERVER)
+    judge.receive_data(wire)
+    head = judge.next_event()
+    judged_body = b""
+    while isinstance(event := judge.next_event(), h11.Data):
+        judged_body += bytes(event.data)
+    assert isinstance(event, h11.EndOfMessage)
+
+    pieces, at = [], 0
+    while at < len(wire):
+        size = cuts[len(pieces) % len(cuts)]
+        pieces.append(wire[at : at + size])
+        at += size
+    request = only(read(*pieces, limits=Limits(header_bytes_max=8192)))
+    assert (request.method, request.target, request.body) == (head.method, head.target, judged_body)
+    assert [(name, value.strip()) for name, value in request.headers] == [tuple(pair) for pair in head.headers]
+
+
+@given(data=st.lists(st.binary(max_size=60), max_size=8))
+def test_no_bytes_whatever_raise(data: list[bytes]) -> None:
+    reader = read(*data)
+    for incoming in reader.ready:
+        assert isinstance(incoming, Request | ApiError)

@@ -1,0 +1,385 @@
+"""Connections to engines, against scripted sockets: what is heard, in which order, and what is kept or closed."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from breakeven.upstream import Connection, ConnectionPool, ResponseHead
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+class Engine:
+    """A server whose answers are written by the test; `asked` yields each connection's writer as bytes arrive."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.closed = 0
+        self.asked: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+        self.left: asyncio.Queue[None] = asyncio.Queue()
+        self.port = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while await reader.read(65536):
+                self.asked.put_nowait(writer)
+        except ConnectionError:
+            pass  # a reset is one of the departures that are counted below
+        except asyncio.CancelledError:
+            pass  # the test is over
+        finally:
+            self.closed += 1
+            self.left.put_nowait(None)
+            writer.close()
+
+
+class Ear:
+    """A receiver that writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+        self.body = b""
+        self.connection: Connection | None = None
+        self.over = asyncio.Event()
+        self.connected = asyncio.Event()
+        self.head = asyncio.Event()
+        self.when_headed: Callable[[], None] = lambda: None
+
+    def on_connected(self, connection: Connection) -> None:
+        self.connection = connection
+        self.connected.set()
+        connection.send(b"ask")
+
+    def on_connect_failed(self, *, refused: bool) -> None:
+        self.heard.append(("connect failed", refused))
+        self.over.set()
+
+    def on_head(self, head: ResponseHead) -> None:
+        self.heard.append(head.status)
+        self.response = head
+        self.head.set()
+        self.when_headed()
+
+    def on_body(self, data: bytes) -> None:
+        self.heard.append("body")
+        self.body += data
+
+    def on_end(self) -> None:
+        self.heard.append("end")
+        self.over.set()
+
+    def on_lost(self, *, stale: bool) -> None:
+        self.heard.append(("lost", stale))
+        self.over.set()
+
+
+class Clock:
+    """Moves when told to."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[Engine]:
+    engine = Engine()
+    server = await asyncio.start_server(engine.serve, "127.0.0.1", 0)
+    engine.port = server.sockets[0].getsockname()[1]
+    yield engine
+    server.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def pool(engine: Engine, clock: Clock) -> ConnectionPool:
+    return ConnectionPool("127.0.0.1", engine.port, tls=None, connect_timeout_s=5, keepalive_s=4.0, now=clock)
+
+
+async def ask(pool: ConnectionPool, engine: Engine) -> tuple[Ear, asyncio.StreamWriter]:
+    """Ask over an idle connection if there is one, else over a new one; the ear and the engine's side of the socket."""
+    ear = Ear()
+    connection = pool.take(ear)
+    if connection is None:
+        pool.open(ear)
+        await ear.connected.wait()
+    else:
+        ear.on_connected(connection)
+    return ear, await engine.asked.get()
+
+
+async def answered(pool: ConnectionPool, engine: Engine, answer: bytes) -> Ear:
+    """Ask, answer with these bytes, wait until the ear has heard how it ended."""
+    ear, writer = await ask(pool, engine)
+    writer.write(answer)
+    await ear.over.wait()
+    return ear
+
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """Close with RST instead of FIN."""
+    raw = writer.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+async def test_a_port_where_nothing_listens_refuses() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        pool = ConnectionPool(
+            "127.0.0.1", bound.getsockname()[1], tls=None, connect_timeout_s=5, keepalive_s=4, now=Clock()
+        )
+        ear = Ear()
+        pool.open(ear)
+        await ear.over.wait()
+    assert ear.heard == [("connect failed", True)]
+
+
+async def test_a_host_that_does_not_exist_fails_without_being_a_refusal() -> None:
+    ear = Ear()
+    ConnectionPool("nowhere.invalid", 1, tls=None, connect_timeout_s=5, keepalive_s=4, now=Clock()).open(ear)
+    await ear.over.wait()
+    assert ear.heard == [("connect failed", False)]
+
+
+async def test_a_connection_that_does_not_come_about_in_time_fails() -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        address = full.getsockname()
+        fillers = []
+        for _ in range(4):  # Linux accepts one more than the backlog; then SYNs are dropped
+            filler = socket.socket()
+            filler.setblocking(False)
+            filler.connect_ex(address)
+            fillers.append(filler)
+        ear = Ear()
+        ConnectionPool(*address, tls=None, connect_timeout_s=0.05, keepalive_s=4, now=Clock()).open(ear)
+        await ear.over.wait()
+        for filler in fillers:
+            filler.close()
+    assert ear.heard == [("connect failed", False)]
+
+
+async def test_giving_up_while_connecting_leaves_nobody_to_tell(pool: ConnectionPool, engine: Engine) -> None:
+    ear = Ear()
+    pool.open(ear).drop()
+    await answered(pool, engine, OK)
+    assert ear.heard == []
+    assert not ear.connected.is_set()
+
+
+async def test_a_sized_answer_is_heard_and_its_connection_serves_the_next(pool: ConnectionPool, engine: Engine) -> None:
+    first = await answered(pool, engine, OK)
+    assert first.heard == [200, "body", "end"]
+    assert first.body == b"ok"
+    second = await answered(pool, engine, OK)
+    assert second.body == b"ok"
+    assert engine.connections == 1
+
+
+@pytest.mark.parametrize("cut", [1, 3, 10])
+async def test_a_chunked_answer_is_heard_without_its_framing_however_it_is_cut(
+    pool: ConnectionPool, engine: Engine, cut: int
+) -> None:
+    wire = (
+        b"HTTP/1.1 200 Fine\r\nTransfer-Encoding: chunked\r\nX-A: B\r\n\r\n2\r\nab\r\n1;x=y\r\nc\r\n0\r\nX-T: 1\r\n\r\n"
+    )
+    ear, writer = await ask(pool, engine)
+    for at in range(0, len(wire), cut):
+        writer.write(wire[at : at + cut])
+        await writer.drain()
+    await ear.over.wait()
+    assert ear.body == b"abc"
+    assert ear.response == ResponseHead(
+        200, b"Fine", [(b"transfer-encoding", b"chunked"), (b"x-a", b"B")], None, until_close=False
+    )
+    assert ear.heard[-1] == "end"
+
+
+async def test_a_body_without_a_length_ends_with_the_connection(pool: ConnectionPool, engine: Engine) -> None:
+    ear, writer = await ask(pool, engine)
+    writer.write(b"HTTP/1.1 200 OK\r\n\r\nall of it")
+    writer.write_eof()
+    await ear.over.wait()
+    assert (ear.body, ear.heard[-1]) == (b"all of it", "end")
+    assert pool.take(Ear()) is None
+
+
+@pytest.mark.parametrize("status", [204, 304])
+async def test_a_status_without_a_body_ends_with_its_head(pool: ConnectionPool, engine: Engine, status: int) -> None:
+    assert (await answered(pool, engine, b"HTTP/1.1 %d X\r\n\r\n" % status)).heard == [status, "end"]
+
+
+async def test_informational_answers_are_passed_over(pool: ConnectionPool, engine: Engine) -> None:
+    ear = await answered(pool, engine, b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nlink: x\r\n\r\n" + OK)
+    assert ear.heard == [200, "body", "end"]
+    assert ear.response.headers == [(b"content-length", b"2")]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"no http\r\n\r\n", b"HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n", b"x" * 300_000],
+    ids=["garbage", "upgrade", "no end of the head"],
+)
+async def test_what_is_not_an_answer_counts_as_lost(pool: ConnectionPool, engine: Engine, answer: bytes) -> None:
+    assert (await answered(pool, engine, answer)).heard == [("lost", False)]
+
+
+async def test_a_head_without_an_end_is_given_up_at_its_bound(pool: ConnectionPool, engine: Engine) -> None:
+    ear = await answered(pool, engine, b"HTTP/1.1 200 OK\r\nx: " + b"y" * 300_000)
+    assert ear.heard == [("lost", False)]
+
+
+@pytest.mark.parametrize("how", ["fin", "rst"])
+async def test_an_engine_that_leaves_inside_a_body_is_lost(pool: ConnectionPool, engine: Engine, how: str) -> None:
+    ear, writer = await ask(pool, engine)
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf")
+    await ear.head.wait()
+    reset(writer) if how == "rst" else writer.close()
+    await ear.over.wait()
+    assert ear.heard[-1] == ("lost", False)
+
+
+async def test_a_reused_connection_that_breaks_before_any_byte_is_stale(pool: ConnectionPool, engine: Engine) -> None:
+    await answered(pool, engine, OK)
+    ear, writer = await ask(pool, engine)
+    assert engine.connections == 1
+    writer.close()
+    await ear.over.wait()
+    assert ear.heard == [("lost", True)]
+
+
+async def test_a_fresh_connection_that_breaks_is_not_stale(pool: ConnectionPool, engine: Engine) -> None:
+    ear, writer = await ask(pool, engine)
+    writer.close()
+    await ear.over.wait()
+    assert ear.heard == [("lost", False)]
+
+
+async def test_a_reused_connection_that_breaks_inside_its_head_is_not_stale(
+    pool: ConnectionPool, engine: Engine
+) -> None:
+    await answered(pool, engine, OK)
+    ear, writer = await ask(pool, engine)
+    writer.write(b"HTTP/1.1 2")
+    await writer.drain()
+    writer.close()
+    await ear.over.wait()
+    assert ear.heard == [("lost", False)]
+
+
+async def test_dropping_closes_the_socket_and_silences_the_receiver(pool: ConnectionPool, engine: Engine) -> None:
+    ear, _ = await ask(pool, engine)
+    assert ear.connection is not None
+    ear.connection.drop()
+    await engine.left.get()
+    assert ear.heard == []
+
+
+async def test_a_receiver_that_drops_at_the_head_hears_nothing_more(pool: ConnectionPool, engine: Engine) -> None:
+    ear, writer = await ask(pool, engine)
+    assert ear.connection is not None
+    ear.when_headed = ear.connection.drop
+    writer.write(OK)
+    await engine.left.get()
+    assert ear.heard == [200]
+    assert pool.take(Ear()) is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        OK + b"surplus",
+        OK + OK,
+    ],
+    ids=["close", "HTTP/1.0", "garbage after it", "a second answer"],
+)
+async def test_a_connection_that_cannot_be_trusted_again_is_closed(
+    pool: ConnectionPool, engine: Engine, answer: bytes
+) -> None:
+    ear = await answered(pool, engine, answer)
+    assert ear.heard == [200, "body", "end"]
+    assert pool.take(Ear()) is None
+    await engine.left.get()
+
+
+async def test_an_idle_connection_is_not_trusted_beyond_the_engines_own_limit(
+    pool: ConnectionPool, engine: Engine, clock: Clock
+) -> None:
+    await answered(pool, engine, OK)
+    clock.now_s = 4.0
+    assert pool.take(Ear()) is None
+    await engine.left.get()
+
+
+async def test_an_engine_that_speaks_unasked_is_hung_up_on(pool: ConnectionPool, engine: Engine) -> None:
+    ear, writer = await ask(pool, engine)
+    writer.write(OK)
+    await ear.over.wait()
+    writer.write(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
+    await engine.left.get()
+    assert pool.take(Ear()) is None
+
+
+async def test_an_idle_connection_that_the_engine_closes_is_forgotten(pool: ConnectionPool, engine: Engine) -> None:
+    ear, writer = await ask(pool, engine)
+    writer.write(OK)
+    await ear.over.wait()
+    writer.close()
+    await engine.left.get()
+    again = await answered(pool, engine, OK)
+    assert again.heard == [200, "body", "end"]
+    assert engine.connections == 2
+
+
+async def test_the_connection_used_last_is_reused_first(pool: ConnectionPool, engine: Engine) -> None:
+    (first, first_side), (second, second_side) = await ask(pool, engine), await ask(pool, engine)
+    for ear, side in ((first, first_side), (second, second_side)):
+        side.write(OK)
+        await ear.over.wait()
+    assert pool.take(Ear()) is second.connection
+    assert pool.take(Ear()) is first.connection
+
+
+async def test_closing_the_pool_closes_what_is_idle(pool: ConnectionPool, engine: Engine) -> None:
+    await answered(pool, engine, OK)
+    pool.close()
+    await engine.left.get()
+    assert pool.take(Ear()) is None
+
+
+async def test_idle_connections_are_closed_in_time_without_being_asked_for(engine: Engine) -> None:
+    pool = ConnectionPool(
+        "127.0.0.1", engine.port, tls=None, connect_timeout_s=5, keepalive_s=0.05, now=asyncio.get_running_loop().time
+    )
+    await answered(pool, engine, OK)
+    await engine.left.get()
+    assert engine.closed == 1
+
+
+@pytest.mark.slow
+async def test_a_paused_connection_reads_no_further_until_it_is_resumed(pool: ConnectionPool, engine: Engine) -> None:
+    ear, writer = await ask(pool, engine)
+    assert ear.connection is not None
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 12000000\r\n\r\n")
+    await ear.head.wait()
+    ear.connection.pause()
+    writer.write(b"x" * 12_000_000)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(writer.drain(), 0.2)  # the kernel's buffers are full: nobody reads
+    assert len(ear.body) < 1_000_000
+    ear.connection.resume()
+    await ear.over.wait()
+    assert len(ear.body) == 12_000_000
