@@ -1,183 +1,124 @@
-"""What happens to an answer on its way through: watched, given back under the client's own model name, or left alone.
+"""What one decoded JSON message of an engine tells: generated text, usage, an error, the end.
 
-The kind of an answer is what its engine says it is, never what the request asked for: `"stream": "true"` streams, and a
-request that streams may be answered with a JSON error, audio or a page of HTML (field cases B22, B32).
+One message is a whole answer or one event of a stream, in any of the three dialects that the engines speak: chat and
+completions (`choices`), responses (`type` "response...."), messages (`type` as Anthropic names it). The members are
+those of vLLM 0.33.0, `entrypoints/openai/*/protocol.py` and `entrypoints/anthropic/protocol.py`. Nothing here raises: a
+member of an unforeseen type is as good as absent.
 """
 
-from typing import Protocol
+import json
+from dataclasses import dataclass
+from typing import Any
 
-from breakeven.headers import value_of
-from breakeven.record import RequestRecord
-from breakeven.rename import StreamRenamer, rename_answer
-from breakeven.sse import JsonObserver, StreamObserver
-from breakeven.errors import STREAM_CUT
-from breakeven.upstream import ResponseHead
+from msgspec import DecodeError
+from msgspec.json import decode as decode_strictly
 
-RENAMED_ANSWER_BYTES_MAX = 64 * 1024 * 1024
-"""A JSON answer has to be whole before its model can be renamed; beyond this it goes on under the engine's name."""
+Message = dict[str, Any]
 
+WORD_MAX = 80
+"""Characters kept of an engine's word for an error, which goes to logs."""
 
-class Answer(Protocol):
-    """One response body on its way to the client."""
-
-    @property
-    def streams(self) -> bool:
-        """Whether it is a stream of events, which nothing on the way may collect."""
-
-    @property
-    def body_bytes(self) -> int | None:
-        """The length that the client is told; None: unknown before the end."""
-
-    def feed(self, data: bytes, now_s: float) -> bytes:
-        """What goes on for this piece; empty where it is held back."""
-
-    def finish(self, now_s: float) -> bytes:
-        """The engine's body is complete: what is still to go on."""
-
-    @property
-    def truncated(self) -> bool:
-        """Whether the body ended as HTTP without the end that its kind must have."""
-
-    def cut(self) -> bytes | None:
-        """What tells the client that the rest is lost; None: only a cut connection can."""
-
-    def note(self, record: RequestRecord) -> bool:
-        """Write down what was seen; whether the answer reported an error of the engine inside a success."""
+_DELTA_TEXT = ("content", "reasoning", "reasoning_content", "tool_calls", "refusal", "function_call")
+_BLOCK_TEXT = ("text", "thinking", "partial_json")
+_ENDS = frozenset(
+    {"message_stop", "response.completed", "response.incomplete", "response.failed", "response.cancelled"}
+)
 
 
-class OpaqueAnswer:
-    """Audio, HTML, anything encoded: passes as it is."""
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the engine counts them; None: it does not say."""
 
-    __slots__ = ("body_bytes",)
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
 
-    streams = False
-    truncated = False
+    def updated(self, later: "Usage") -> "Usage":
+        """The later figures, and of these what the later ones leave open."""
+        return Usage(
+            self.prompt_tokens if later.prompt_tokens is None else later.prompt_tokens,
+            self.completion_tokens if later.completion_tokens is None else later.completion_tokens,
+        )
 
-    def __init__(self, body_bytes: int | None) -> None:
-        self.body_bytes = body_bytes
 
-    def feed(self, data: bytes, now_s: float) -> bytes:  # noqa: ARG002  # the time matters to answers that are watched
-        """As it came."""
-        return data
-
-    def finish(self, now_s: float) -> bytes:  # noqa: ARG002
-        """Nothing is held back."""
-        return b""
-
-    def cut(self) -> bytes | None:
-        """No way to say it in a format we do not know."""
+def decode(payload: bytes) -> Message | None:
+    """The JSON object, or None where there is none; NaN and lone surrogates are let pass, as clients let them."""
+    try:
+        message = decode_strictly(payload)
+    except RecursionError:
         return None
+    except DecodeError:
+        try:
+            message = json.loads(payload)
+        except (ValueError, RecursionError):
+            return None
+    return message if isinstance(message, dict) else None
 
-    def note(self, record: RequestRecord) -> bool:  # noqa: ARG002
-        """Nothing was seen."""
-        return False
+
+def has_text(message: Message) -> bool:
+    """Whether an event carries generated text: content, reasoning, a tool call, however short (field case B78)."""
+    for choice in _choices(message):
+        if choice.get("text") or _any_of(choice.get("delta"), _DELTA_TEXT):
+            return True
+    kind = message.get("type")
+    if kind == "content_block_delta":
+        return _any_of(message.get("delta"), _BLOCK_TEXT)
+    is_delta = isinstance(kind, str) and kind.startswith("response.") and kind.endswith(".delta")
+    return is_delta and bool(message.get("delta"))
 
 
-class JsonAnswer:
-    """A JSON document: its usage is read at the end; it is held back only where its model has to be renamed."""
-
-    __slots__ = ("_alias", "_held", "_held_bytes", "_length", "_observer")
-
-    streams = False
-    truncated = False
-
-    def __init__(self, body_bytes: int | None, alias: str | None) -> None:
-        self._observer = JsonObserver()
-        self._length = body_bytes
-        self._alias = alias
-        self._held: list[bytes] = []
-        self._held_bytes = 0
-
-    @property
-    def body_bytes(self) -> int | None:
-        """Unknown where the renamed model changes it."""
-        return self._length if self._alias is None else None
-
-    def feed(self, data: bytes, now_s: float) -> bytes:  # noqa: ARG002
-        """On at once, or kept until the whole document is there."""
-        self._observer.feed(data)
-        if self._alias is None:
-            return data
-        self._held.append(data)
-        self._held_bytes += len(data)
-        return self._let_go() if self._held_bytes > RENAMED_ANSWER_BYTES_MAX else b""
-
-    def finish(self, now_s: float) -> bytes:  # noqa: ARG002
-        """The renamed document."""
-        if self._alias is None:
-            return b""
-        return rename_answer(b"".join(self._held), self._alias)
-
-    def cut(self) -> bytes | None:
-        """Half a document says itself that it is cut."""
+def usage_of(message: Message) -> Usage | None:
+    """The usage that is no null: of the message itself, or of the response or message inside an event."""
+    usage = message.get("usage")
+    for holder in (message.get("response"), message.get("message")):
+        if not isinstance(usage, dict) and isinstance(holder, dict):
+            usage = holder.get("usage")
+    if not isinstance(usage, dict):
         return None
-
-    def note(self, record: RequestRecord) -> bool:
-        """Token counts; JSON errors come with a status of their own."""
-        self._observer.finish()
-        record.prompt_tokens = self._observer.prompt_tokens
-        record.completion_tokens = self._observer.completion_tokens
-        return False
-
-    def _let_go(self) -> bytes:
-        held, self._held, self._alias = b"".join(self._held), [], None
-        return held
+    return Usage(_count(usage, "prompt_tokens", "input_tokens"), _count(usage, "completion_tokens", "output_tokens"))
 
 
-class StreamAnswer:
-    """A stream of events: watched for its first token, usage, errors and end, renamed event by event if need be."""
-
-    __slots__ = ("_must_end", "_observer", "_renamer")
-
-    streams = True
-    body_bytes = None
-
-    def __init__(self, alias: str | None, *, must_end: bool) -> None:
-        self._observer = StreamObserver()
-        self._renamer = None if alias is None else StreamRenamer(alias)
-        self._must_end = must_end
-
-    def feed(self, data: bytes, now_s: float) -> bytes:
-        """On at once; a renamed event goes on when it is complete."""
-        self._observer.feed(data, now_s)
-        return data if self._renamer is None else self._renamer.feed(data)
-
-    def finish(self, now_s: float) -> bytes:
-        """What the renamer still holds."""
-        self._observer.finish(now_s)
-        return b"" if self._renamer is None else self._renamer.flush()
-
-    @property
-    def truncated(self) -> bool:
-        """Whether neither a finish reason nor an end was seen, on an endpoint whose streams have one."""
-        return self._must_end and not self._observer.complete
-
-    def cut(self) -> bytes | None:
-        """An error event of our own, and the end; a newline first where the engine stopped inside an event."""
-        held = b"" if self._renamer is None else self._renamer.flush()
-        return held + (b"" if self._observer.at_boundary else b"\n\n") + STREAM_CUT
-
-    def note(self, record: RequestRecord) -> bool:
-        """First token and token counts; an error event inside a success is an error all the same (field case B40)."""
-        observer = self._observer
-        record.stream = True
-        record.first_token_s = observer.first_token_s
-        record.prompt_tokens = observer.prompt_tokens
-        record.completion_tokens = observer.completion_tokens
-        return observer.error
+def finish_reason_of(message: Message) -> str | None:
+    """Why generation stopped, in the word of the dialect, or None while it goes on."""
+    for choice in _choices(message):
+        if isinstance(reason := choice.get("finish_reason"), str):
+            return reason
+    if isinstance(delta := message.get("delta"), dict) and isinstance(reason := delta.get("stop_reason"), str):
+        return reason
+    if ends(message) and isinstance(response := message.get("response"), dict):
+        status = response.get("status")
+        return status if isinstance(status, str) else None
+    return None
 
 
-def answer_to(head: ResponseHead, alias: str | None, *, must_end: bool) -> Answer:
-    """How to treat the body that follows `head`.
+def error_of(message: Message) -> str | None:
+    """The engine's own word for an error that it reports in a message (field case B40), or None."""
+    error = message.get("error")
+    if not error and isinstance(response := message.get("response"), dict):
+        error = response.get("error")
+    if not error and message.get("type") != "error" and message.get("object") != "error":
+        return None
+    words = (error.get("type"), error.get("code")) if isinstance(error, dict) else (message.get("code"),)
+    return next((word for word in words if isinstance(word, str) and word), "error")[:WORD_MAX]
 
-    `alias` is the model name that the client used, if another one went to the engine; `must_end` tells that a stream of
-    this endpoint has a final event.
-    """
-    if value_of(head.headers, b"content-encoding") not in (None, b"identity"):
-        return OpaqueAnswer(head.body_bytes)
-    media_type = (value_of(head.headers, b"content-type") or b"").partition(b";")[0].strip().lower()
-    if media_type == b"text/event-stream":
-        return StreamAnswer(alias, must_end=must_end and head.status == 200)
-    if media_type == b"application/json":
-        return JsonAnswer(head.body_bytes, alias)
-    return OpaqueAnswer(head.body_bytes)
+
+def ends(message: Message) -> bool:
+    """Whether the message is the last event of its dialect."""
+    kind = message.get("type")
+    return isinstance(kind, str) and kind in _ENDS
+
+
+def _choices(message: Message) -> list[Message]:
+    choices = message.get("choices")
+    return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+
+
+def _any_of(members: object, names: tuple[str, ...]) -> bool:
+    return isinstance(members, dict) and any(members.get(name) for name in names)
+
+
+def _count(usage: Message, *names: str) -> int | None:
+    for name in names:
+        value = usage.get(name)
+        if type(value) is int and value >= 0:
+            return value
+    return None

@@ -57,6 +57,16 @@ class Handler(Protocol):
         """Answer what could not be read; the connection closes afterwards."""
 
 
+class Register(Protocol):
+    """Who knows which connections are open; a set will do."""
+
+    def add(self, client: "Connection", /) -> None:
+        """A client came."""
+
+    def discard(self, client: "Connection", /) -> None:
+        """A client left."""
+
+
 class Connection(asyncio.Protocol):
     """One client's socket. At most one request is being answered (`_busy`); reading pauses while another one waits."""
 
@@ -66,7 +76,7 @@ class Connection(asyncio.Protocol):
     )  # fmt: skip
 
     def __init__(
-        self, handler: Handler, limits: Limits, connections: "set[Connection]", now: Callable[[], float]
+        self, handler: Handler, limits: Limits, connections: Register, now: Callable[[], float]
     ) -> None:
         self._handler = handler
         self._limits = limits
@@ -93,11 +103,16 @@ class Connection(asyncio.Protocol):
 
     def respond(self, status: int, lines: Sequence[bytes], body: bytes) -> None:
         """Write a whole response of the router's own."""
-        self.start(status, PHRASES[status], lines, len(body))
-        self.finish(body)
+        self.start(status, PHRASES[status], lines, len(body), body)
+        self.finish()
 
-    def start(self, status: int, phrase: bytes, lines: Sequence[bytes], body_bytes: int | None) -> None:
-        """Write a head. `body_bytes` None: of unknown length, chunked where the client understands that."""
+    def start(
+        self, status: int, phrase: bytes, lines: Sequence[bytes], body_bytes: int | None, first: bytes = b""
+    ) -> None:
+        """Write a head, and the first piece of the body with it: one system call less.
+
+        `body_bytes` None: of unknown length, chunked where the client understands that.
+        """
         self._bodiless = self._bodiless or status in (204, 304)
         self._chunked = body_bytes is None and self._chunked_answers and not self._bodiless
         if self._draining or (body_bytes is None and not self._chunked and not self._bodiless):
@@ -107,8 +122,18 @@ class Connection(asyncio.Protocol):
             framing += b"transfer-encoding: chunked\r\n"
         elif body_bytes is not None and status != 204:
             framing += b"content-length: %d\r\n" % body_bytes
-        if self._transport is not None:
-            self._transport.write(response_head(status, phrase, (*lines, framing)))
+        if self._transport is None:
+            return
+        head = response_head(status, phrase, (*lines, framing))
+        if not first or self._bodiless:
+            self._transport.write(head)
+        elif len(first) > CORK_BYTES:
+            self._transport.write(head)
+            self.write(first)
+        elif self._chunked:
+            self._transport.write(b"%b%x\r\n%b\r\n" % (head, len(first), first))
+        else:
+            self._transport.write(head + first)
 
     def write(self, data: bytes) -> None:
         """Write a piece of the body."""

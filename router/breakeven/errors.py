@@ -4,7 +4,8 @@ import json
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, unlike other values: Python and frameworks write __traceback__ and __context__ into an exception.
+@dataclass(slots=True, unsafe_hash=True)
 class ApiError(Exception):
     """An answer that no engine gave.
 

@@ -19,7 +19,13 @@ from breakeven.record import Outcome
 from breakeven_policies.decision import Target
 
 
-class State(Enum):
+class _Word(Enum):
+    """A member is its own hash: Enum's, in Python, costs 0.5 µs at every step of the table."""
+
+    __hash__ = object.__hash__
+
+
+class State(_Word):
     """Where an exchange stands."""
 
     CHOSEN = auto()
@@ -29,7 +35,7 @@ class State(Enum):
     FINISHED = auto()
 
 
-class Event(Enum):
+class Event(_Word):
     """What can happen to an exchange."""
 
     START = auto()
@@ -52,7 +58,7 @@ class Event(Enum):
     """The router stops and the time to drain is over."""
 
 
-class Command(Enum):
+class Command(_Word):
     """What the edge must do, in the order given."""
 
     CONNECT = auto()

@@ -4,8 +4,7 @@ import asyncio
 import random
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from breakeven import downstream
 from breakeven.body import Viewed, rename_model, view
@@ -42,8 +41,7 @@ class HasPolicy(Protocol):
         """Decides this request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(NamedTuple):
     """One request of one client; `lines` are the headers that every answer to it carries."""
 
     request: Request
@@ -166,7 +164,7 @@ class Proxy:
         route = self._decide(viewed, visit.record)
         if viewed.alias is not None and viewed.request.model is not None:
             # A renamed body is sent as it is read here, so its coding is gone with its old name.
-            body = rename_model(body, content_type, viewed.request.model)
+            body = rename_model(endpoint, body, content_type, viewed.request.model)
         coded = decoded is not None and viewed.alias is None
         shipment = Shipment(
             method=request.method,
@@ -176,7 +174,7 @@ class Proxy:
             coded_body=request.body if coded else None,
             decoded=decoded is not None,
             alias=viewed.alias,
-            must_end=endpoint.stream_ends,
+            must_end=endpoint.marks_end,
             response_lines=(*visit.lines, self._why(route)),
         )
         Relay(self._edge, visit.client, Exchange(route.ranking), shipment, visit.record).start()
@@ -188,8 +186,6 @@ class Proxy:
         if preflight:
             visit.client.respond(204, (visit.lines[0], *preflight), b"")
             return True
-        if request.method == b"POST" and request.path in self._endpoints:
-            return False
         body = self._pages.body(request.method, request.path)
         if body is not None:
             visit.client.respond(200, (*visit.lines, JSON_LINE), body)
@@ -236,36 +232,36 @@ class Proxy:
         return b"%032x" % self._chance.getrandbits(128)
 
 
-class Clients(set[downstream.Connection]):
+class Clients:
     """The open client connections, counted."""
 
     def __init__(self, metrics: Metrics) -> None:
-        super().__init__()
+        self._open: set[downstream.Connection] = set()
         self._metrics = metrics
         self._someone_left = asyncio.Event()
 
     def add(self, client: downstream.Connection) -> None:
         """A client came."""
-        super().add(client)
-        self._metrics.client_connections = len(self)
+        self._open.add(client)
+        self._metrics.client_connections = len(self._open)
 
     def discard(self, client: downstream.Connection) -> None:
         """A client left."""
-        super().discard(client)
-        self._metrics.client_connections = len(self)
+        self._open.discard(client)
+        self._metrics.client_connections = len(self._open)
         self._someone_left.set()
 
     async def leave(self, timeout_s: float) -> bool:
         """Ask all to go when they are done, throw out who stays; whether nobody had to be thrown out."""
-        for client in list(self):
+        for client in list(self._open):
             client.drain()
         try:
             async with asyncio.timeout(timeout_s):
-                while self:
+                while self._open:
                     self._someone_left.clear()
                     await self._someone_left.wait()
         except TimeoutError:
-            for client in list(self):
+            for client in list(self._open):
                 client.expire()
             return False
         return True
@@ -278,7 +274,8 @@ class Inflation:
         self._proxy = proxy
         self._visit = visit
         self._endpoint = endpoint
-        self._slices = decoder.decode(visit.request.body)
+        self._decoder = decoder
+        self._slices = decoder.feed(visit.request.body)
         self._done: list[bytes] = []
         self._client_gone = False
         visit.client.attach(self)
@@ -290,6 +287,7 @@ class Inflation:
         try:
             piece = next(self._slices, None)
             if piece is None:
+                self._decoder.finish()
                 self._proxy.dispatch(self._visit, self._endpoint, b"".join(self._done))
                 return
         except ApiError as error:

@@ -1,15 +1,16 @@
 """Carries one request to an engine and its answer back: the edge at which the commands of `exchange` are carried out.
 
-A relay stands between two sockets: `Receiver` of the upstream connection, `Responder` of the downstream one; what either tells it becomes an event of the state machine, and what the machine commands it does. The bytes of an
-answer go on in the same turn of the loop in which they came: nothing is held back, nothing is read ahead of a slow client.
+A relay stands between two sockets: `Receiver` of the upstream connection, `Responder` of the downstream one. What either
+tells it becomes an event of the state machine, and what the machine commands it does. The bytes of an answer go on in the
+same turn of the loop in which they came: nothing is held back, nothing is read ahead of a slow client.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from breakeven import downstream, upstream
-from breakeven.answer import Answer, answer_to
 from breakeven.errors import ApiError, no_backend, upstream_error, upstream_timeout
 from breakeven.exchange import Command, Commands, Event, Exchange
 from breakeven.fleet import ConnectRefused, Finished, Fleet, Started
@@ -22,6 +23,7 @@ from breakeven.headers import (
     request_head,
     unbuffered,
 )
+from breakeven.passage import Passage, passage_of
 from breakeven.record import Outcome, RequestRecord
 from breakeven_policies.decision import Target
 from breakeven_policies.snapshot import Health
@@ -55,8 +57,7 @@ class Edge:
     attempted: Callable[[str, str, str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Shipment:
+class Shipment(NamedTuple):
     """What goes to an engine.
 
     `body` is out of any content coding (`decoded` tells that there was one); `coded_body` is what the client sent, for
@@ -78,8 +79,20 @@ class Relay:
     """One request between a client and the engines of its ranking."""
 
     __slots__ = (
-        "_answer", "_client", "_counted", "_edge", "_exchange", "_head", "_heard_s", "_record", "_result", "_shipment",
-        "_slow", "_timer", "_upstream",
+        "_client",
+        "_counted",
+        "_edge",
+        "_exchange",
+        "_first_body",
+        "_head",
+        "_heard_s",
+        "_passage",
+        "_record",
+        "_result",
+        "_shipment",
+        "_slow",
+        "_timer",
+        "_upstream",
     )  # fmt: skip
 
     def __init__(
@@ -93,7 +106,8 @@ class Relay:
         self._upstream: upstream.Connection | upstream.Opening | None = None
         self._counted: Target | None = None
         self._head: upstream.ResponseHead | None = None
-        self._answer: Answer | None = None
+        self._first_body = b""
+        self._passage: Passage | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._heard_s = 0.0
         self._slow = False
@@ -118,9 +132,9 @@ class Relay:
         self._result = "connect_failed"
         self._on(Event.CONNECT_FAILED)
 
-    def on_head(self, head: upstream.ResponseHead) -> None:
+    def on_head(self, head: upstream.ResponseHead, body: bytes) -> None:
         """Relay it, or try elsewhere where it says that this engine cannot serve."""
-        self._head = head
+        self._head, self._first_body = head, body
         self._record.first_byte_s = self._edge.now()
         self._disarm()
         if self._cannot_serve(head.status):
@@ -131,27 +145,24 @@ class Relay:
 
     def on_body(self, data: bytes) -> None:
         """Relay what came, as it came."""
-        answer = self._answer
-        if answer is None:
+        passage = self._passage
+        if passage is None:
             message = "a body came before its head was relayed"
             raise ValueError(message)
-        now_s = self._edge.now()
-        self._heard_s = now_s
-        self._record.bytes_out += len(data)
-        data = answer.feed(data, now_s)
+        data = self._watch(passage, data)
         if data:
             self._client.write(data)
 
     def on_end(self) -> None:
         """The engine has said everything."""
         self._upstream = None
-        if self._answer is None:
+        if self._passage is None:
             message = "a response ended before its head was relayed"
             raise ValueError(message)
-        tail = self._answer.finish(self._edge.now())
+        tail = self._passage.finish(self._edge.now())
         if tail:
             self._client.write(tail)
-        self._on(Event.TRUNCATED if self._answer.truncated else Event.END)
+        self._on(Event.TRUNCATED if self._passage.truncated else Event.END)
 
     def on_lost(self, *, stale: bool) -> None:
         """The engine's connection broke."""
@@ -250,7 +261,7 @@ class Relay:
         if head is None:
             message = "no head to relay"
             raise ValueError(message)
-        self._answer = answer_to(head, self._shipment.alias, must_end=self._shipment.must_end)
+        self._passage = passage_of(head, self._shipment.alias, must_end=self._shipment.must_end)
         target = self._exchange.target
         self._record.status, self._record.pool, self._record.backend = head.status, target.pool, target.backend
         self._result = "answered"
@@ -258,10 +269,10 @@ class Relay:
         lines += self._shipment.response_lines
         lines.append(b"x-breakeven-pool: %b\r\n" % target.pool.encode())
         lines.append(b"x-breakeven-backend: %b\r\n" % target.backend.encode())
-        if self._answer.streams:
+        if self._passage.streams:
             lines += unbuffered(head.headers)
-        self._client.start(head.status, head.phrase, lines, self._answer.body_bytes)
-        self._heard_s = self._edge.now()
+        first = self._watch(self._passage, self._first_body)
+        self._client.start(head.status, head.phrase, lines, self._passage.body_bytes, first)
         if self._edge.idle_timeout_s:
             self._arm(self._edge.idle_timeout_s, Event.IDLE_TIMEOUT)
         if self._slow:
@@ -279,7 +290,7 @@ class Relay:
 
     def break_off(self) -> None:
         """Tell the client that its answer is cut."""
-        notice = self._answer.cut() if self._answer is not None else None
+        notice = self._passage.cut() if self._passage is not None else None
         if notice is None:
             self._client.cut()
             return
@@ -293,13 +304,19 @@ class Relay:
         record = self._record
         record.finished_s = self._edge.now()
         record.outcome = self._exchange.outcome
-        if self._answer is not None:
-            failed_inside = self._answer.note(record)
+        if self._passage is not None:
+            failed_inside = self._passage.note(record)
             if record.outcome is Outcome.COMPLETED:
                 record.outcome = _judge(record.status, failed_inside=failed_inside)
         self._edge.report(record)
 
     # -- what follows from it
+
+    def _watch(self, passage: Passage, data: bytes) -> bytes:
+        """What goes on of a piece of the answer."""
+        self._heard_s = now_s = self._edge.now()
+        self._record.bytes_out += len(data)
+        return passage.feed(data, now_s) if data else data
 
     def _cannot_serve(self, status: int) -> bool:
         """502 and 503; a 500 means the same where the engine's own health check fails (field cases, decisions)."""

@@ -6,6 +6,7 @@ nothing more is read: where one message is wrong, no later boundary can be trust
 
 from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import httptools
 
@@ -23,8 +24,7 @@ class Limits:
     body_timeout_s: float = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One request as it came: header names in lower case, the body out of its transfer framing, nothing decoded.
 
     `target` is in origin form, path and query. `chunked_answers` tells that the client speaks HTTP/1.1.

@@ -1,0 +1,210 @@
+"""The admin port: what the router believes, counts and would decide. It shows names, never addresses, prompts or keys.
+
+FastAPI under uvicorn in the same loop as the data plane, on a port of its own. Work here delays relays, so it is kept
+small or done in slices. The pages load nothing from elsewhere and work where there is no internet, which is why
+FastAPI's own documentation pages (scripts from a CDN) are replaced by a table.
+"""
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hmac import compare_digest
+from html import escape
+from importlib.resources import files
+from typing import Annotated, Any
+
+import uvicorn
+from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse
+from starlette.exceptions import HTTPException
+
+from breakeven.body import ModelTable, view
+from breakeven.endpoints import EndpointTable
+from breakeven.errors import ApiError, invalid_request, no_backend
+from breakeven.explanation import TICKET, endpoint_named, explanation_document
+from breakeven.fleet_json import encode_fleet
+from breakeven.metrics import CONTENT_TYPE, Metrics
+from breakeven_policies.policy import Policy
+from breakeven_policies.snapshot import FleetSnapshot
+
+EXPLAIN_BYTES_MAX = 2**20
+"""A body is viewed between two turns of the loop that also relays: 1 MiB takes 1 ms, 8 ms where it is odd JSON."""
+
+STOP_TIMEOUT_S = 1
+"""Nothing here is worth a longer wait at the end: the data plane has drained by then."""
+
+PAGE_HEADERS = {
+    "content-security-policy": "default-src 'self' 'unsafe-inline'; object-src 'none'; base-uri 'none'",
+    "x-content-type-options": "nosniff",
+}
+"""Pages of ours load nothing and call nobody but us."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sights:
+    """What the admin port may look at."""
+
+    snapshot: Callable[[], FleetSnapshot]
+    policy: Callable[[], Policy]
+    ready: Callable[[], bool]
+    metrics: Metrics
+    models: ModelTable
+    endpoints: EndpointTable
+    admin_key: str | None
+
+
+def admin_app(sights: Sights) -> FastAPI:
+    """The application; every error it answers has the shape that OpenAI clients know."""
+    app = FastAPI(title="Breakeven admin", docs_url=None, redoc_url=None, redirect_slashes=False)
+    _handle_errors(app)
+    _add_state_routes(app, sights)
+    _add_explain_route(app, sights)
+    _add_pages(app)
+    return app
+
+
+def _add_state_routes(app: FastAPI, sights: Sights) -> None:
+    @app.get("/metrics", summary="Prometheus metrics of the router", response_class=Response)
+    async def metrics() -> Response:
+        page = await sights.metrics.render(sights.snapshot(), sights.policy().name)
+        return Response(page, headers={"content-type": CONTENT_TYPE})
+
+    @app.get("/fleet", summary="Every pool and engine as the router sees it now; save it for `breakeven explain`")
+    async def fleet() -> Response:
+        return Response(encode_fleet(sights.snapshot()), media_type="application/json")
+
+    @app.get("/policy", summary="The policy in force")
+    async def policy() -> dict[str, str]:
+        return {"policy": sights.policy().name}
+
+    @app.get("/health", summary="200 while the process lives")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/ready", summary="200 while at least one engine can serve, else 503")
+    async def ready() -> dict[str, str]:
+        if not sights.ready():
+            message = "No engine is ready, or the router is shutting down."
+            raise no_backend(message, "not_ready")
+        return {"status": "ready"}
+
+
+def _add_explain_route(app: FastAPI, sights: Sights) -> None:
+    async def authorized(request: Request) -> None:
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        if sights.admin_key is not None and not (
+            scheme.lower() == "bearer" and compare_digest(key.strip().encode(), sights.admin_key.encode())
+        ):
+            message = "This needs the header Authorization: Bearer with the admin key."
+            raise ApiError(401, message, "invalid_request_error", "invalid_api_key")
+
+    @app.post("/explain", summary="A request body in, its decision and every pool's verdict out; nothing is sent")
+    async def explain(
+        request: Request,
+        _: Annotated[None, Depends(authorized)],
+        endpoint: Annotated[str, Query(description="name of an endpoint")] = "chat.completions",
+        ticket: Annotated[float, Query(ge=0, lt=1, description="orders equally loaded engines")] = TICKET,
+    ) -> Response:
+        body = await read_body(request)
+        content_type = request.headers.get("content-type", "application/json")
+        viewed = view(endpoint_named(sights.endpoints, endpoint), body, content_type, sights.models, ticket)
+        document = explanation_document(viewed, sights.policy(), sights.snapshot())
+        # ASCII, unlike the framework's encoder, which fails on a lone surrogate in a model's name.
+        return Response(json.dumps(document), media_type="application/json")
+
+
+async def read_body(request: Request) -> bytes:
+    """The body within its limit, whatever its declared length; ApiError above it."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > EXPLAIN_BYTES_MAX:
+            message = f"To be explained, a body may have {EXPLAIN_BYTES_MAX} bytes at most."
+            raise invalid_request(message, code="request_too_large", status=413)
+    return bytes(body)
+
+
+def _add_pages(app: FastAPI) -> None:
+    live = files("breakeven").joinpath("pages/live.html").read_text("utf-8")
+
+    @app.get("/", summary="A page that shows the fleet as it changes", response_class=HTMLResponse)
+    async def page() -> HTMLResponse:
+        return HTMLResponse(live, headers=PAGE_HEADERS)
+
+    @app.get("/docs", summary="This page", response_class=HTMLResponse)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(docs_page(app.openapi()), headers=PAGE_HEADERS)
+
+
+def docs_page(schema: dict[str, Any]) -> str:
+    """The routes of an OpenAPI schema as one table."""
+    rows = "".join(
+        f"<tr><td><code>{method.upper()} {escape(path)}</code></td><td>{escape(operation.get('summary', ''))}</td></tr>"
+        for path, operations in schema["paths"].items()
+        for method, operation in operations.items()
+    )
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Breakeven admin</title>'
+        "<style>body{font:15px/1.5 system-ui;max-width:60rem;margin:2rem auto}td{padding:.2rem .8rem}</style>"
+        f"<h1>Breakeven admin</h1><table>{rows}</table>"
+        '<p>Machine-readable: <a href="openapi.json">openapi.json</a></p></html>'
+    )
+
+
+def _handle_errors(app: FastAPI) -> None:
+    """No answer without a shape: our own errors, the framework's 404 and 405, unfit query parameters."""
+
+    @app.exception_handler(ApiError)
+    async def ours(_: Request, error: ApiError) -> Response:
+        headers = {} if error.retry_after_s is None else {"retry-after": str(error.retry_after_s)}
+        return Response(error.body(), error.status, headers, "application/json")
+
+    @app.exception_handler(HTTPException)
+    async def frameworks(_: Request, error: HTTPException) -> Response:
+        shaped = invalid_request(
+            f"{error.detail}.", code="not_found" if error.status_code == 404 else "invalid_request"
+        )
+        return Response(shaped.body(), error.status_code, error.headers, "application/json")
+
+    @app.exception_handler(RequestValidationError)
+    async def unfit(_: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        name = str(first["loc"][-1])
+        shaped = invalid_request(f"{name}: {first['msg']}.", param=name)
+        return Response(shaped.body(), shaped.status, None, "application/json")
+
+
+class AdminServer(uvicorn.Server):
+    """uvicorn on a socket of ours, which leaves signals to `wiring`."""
+
+    def __init__(self, app: FastAPI, listening: socket.socket) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                server_header=False,
+                timeout_graceful_shutdown=STOP_TIMEOUT_S,
+            )
+        )
+        self._socket = listening
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As inherited, and tell that connections are accepted now."""
+        await super().startup(sockets)
+        self.listening.set()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """None: SIGTERM drains the data plane first."""
+        yield
+
+    async def run_until_stopped(self) -> None:
+        """Serve until `should_exit` is set."""
+        await self.serve(sockets=[self._socket])

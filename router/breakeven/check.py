@@ -1,0 +1,165 @@
+"""What is wrong with a configuration, and with the engines it names: pure judgement of what was read.
+
+A problem is something that will fail requests or mislead routing; a warning is something that surprises people later.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from breakeven.config import DefaultsConfig, PoolConfig, Settings
+from breakeven.config_values import parse_address
+from breakeven_policies.request import MIN_P_EPSILON
+from breakeven_policies.snapshot import EngineSignals, PoolKind
+
+
+class Severity(StrEnum):
+    """A problem makes `breakeven check` exit with 1."""
+
+    PROBLEM = "problem"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence about one thing."""
+
+    severity: Severity
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReport:
+    """What one engine answered. `trouble` says which questions failed, one sentence each; None: it did not say."""
+
+    name: str
+    pool: str
+    kind: PoolKind
+    health: str
+    version: str | None = None
+    lengths: tuple[tuple[str, int | None], ...] | None = None
+    signals: EngineSignals | None = None
+    trouble: tuple[str, ...] = ()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The ids of the models it lists."""
+        return tuple(model for model, _ in self.lengths or ())
+
+
+def _problem(text: str) -> Finding:
+    return Finding(Severity.PROBLEM, text)
+
+
+def _warning(text: str) -> Finding:
+    return Finding(Severity.WARNING, text)
+
+
+def judge_settings(settings: Settings) -> list[Finding]:
+    """What can be told without asking an engine."""
+    kinds = {pool.kind for pool in settings.pools}
+    findings = list(_twice(settings.pools))
+    if PoolKind.PLAIN not in kinds:
+        findings.append(_warning("there is no plain pool: requests with min_p or logit_bias will be refused with 503"))
+    if settings.policy.partition(":")[0] == "threshold" and len(kinds) < len(PoolKind):
+        findings.append(_warning("all pools are of one kind: the threshold policy has nothing to choose between"))
+    if PoolKind.SPECULATIVE in kinds:
+        findings += _min_p_defaults(settings)
+    if settings.admin_host not in {"127.0.0.1", "::1", "localhost"} and settings.admin_key is None:
+        findings.append(_warning(f"the admin port is open on {settings.admin_host} without an admin_key"))
+    return findings
+
+
+def _twice(pools: Iterable[PoolConfig]) -> Iterable[Finding]:
+    seen: dict[tuple[str, int, bool], str] = {}
+    for pool in pools:
+        for backend in pool.backends:
+            other = seen.setdefault(parse_address(backend.url), backend.name)
+            if other != backend.name:
+                yield _warning(f"{backend.name} and {other} are one engine: it will be measured and filled as two")
+
+
+def _min_p_defaults(settings: Settings) -> Iterable[Finding]:
+    named: dict[str, DefaultsConfig] = {name: model.defaults for name, model in settings.models.items()}
+    for name, defaults in [*named.items(), ("every other model", settings.defaults)]:
+        if (defaults.min_p or 0.0) > MIN_P_EPSILON:
+            yield _warning(
+                f"{name}: min_p {defaults.min_p:g} by default: requests that set none go to plain pools only"
+            )
+
+
+def judge_engines(reports: Iterable[EngineReport]) -> list[Finding]:
+    """What the engines' own answers show."""
+    reports = list(reports)
+    findings = [_problem(f"{report.name}: {trouble}") for report in reports for trouble in report.trouble]
+    for report in reports:
+        findings += _judge_signals(report)
+    findings += _judge_models(reports)
+    return findings
+
+
+def _judge_signals(report: EngineReport) -> Iterable[Finding]:
+    signals = report.signals
+    if signals is None:
+        return
+    if signals.load is None:
+        yield _problem(f"{report.name}: its metrics show neither running nor waiting requests")
+    if report.kind is PoolKind.SPECULATIVE and signals.drafts is None:
+        yield _problem(f"{report.name}: exports no vllm:spec_decode counters; is speculation switched on there?")
+    if report.kind is PoolKind.PLAIN and signals.drafts is not None:
+        yield _problem(f"{report.name}: exports vllm:spec_decode counters although its pool is plain")
+
+
+def _judge_models(reports: list[EngineReport]) -> Iterable[Finding]:
+    """Every engine should list the same models with the same length."""
+    asked = [report for report in reports if report.lengths is not None]
+    for model in dict.fromkeys(model for report in asked for model in report.models):
+        missing = [report.name for report in asked if model not in report.models]
+        if missing:
+            yield _problem(f"model {model!a} is not listed by {', '.join(missing)}")
+        lengths = {length for report in asked for name, length in report.lengths or () if name == model}
+        if len(lengths - {None}) > 1:
+            shown = ", ".join(str(length) for length in sorted(length for length in lengths if length is not None))
+            yield _warning(f"model {model!a} has different max_model_len: {shown}; the smallest is announced")
+
+
+def settings_table(settings: Settings) -> list[str]:
+    """Pools and engines as configured."""
+    lines = [f"policy {settings.build_policy().name}, threshold {settings.threshold:g}"]
+    for pool in settings.pools:
+        drafts = f", {pool.speculative_tokens} tokens ahead" if pool.speculative_tokens else ""
+        method = "" if pool.kind is PoolKind.PLAIN else f", method {pool.method}{drafts}"
+        lines.append(f"pool {pool.name}: {pool.kind}{method}")
+        lines += [f"  {backend.name:24} {backend.url}" for backend in pool.backends]
+    return lines
+
+
+def engines_table(reports: Iterable[EngineReport]) -> list[str]:
+    """What each engine answered, aligned."""
+    rows = [("engine", "health", "version", "running", "waiting", "acceptance", "models")]
+    for report in reports:
+        signals = report.signals or EngineSignals()
+        rows.append(
+            (
+                report.name,
+                report.health,
+                report.version or "-",
+                _number(signals.running),
+                _number(signals.waiting),
+                _lifetime_acceptance(signals),
+                ", ".join(report.models) or "-",
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:g}"
+
+
+def _lifetime_acceptance(signals: EngineSignals) -> str:
+    """Tokens per verify step since the engine started."""
+    if not signals.drafts or signals.accepted_tokens is None:
+        return "-"
+    return f"{1.0 + signals.accepted_tokens / signals.drafts:.2f}"

@@ -1,0 +1,59 @@
+"""`breakeven check`: shows the configuration, asks the engines if wanted, and prints what is wrong."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+from breakeven.check import EngineReport, Severity, engines_table, judge_engines, judge_settings, settings_table
+from breakeven.config import BackendAddress, Settings
+from breakeven.engine_client import EngineClient, EngineError
+from breakeven.fleet import ProbeFailed
+from breakeven_policies.snapshot import PoolKind
+
+
+def check(settings: Settings, *, probe: bool, say: Callable[[str], object]) -> int:
+    """Print table and findings; 1 where there is a problem, else 0."""
+    findings = judge_settings(settings)
+    for line in settings_table(settings):
+        say(line)
+    if probe:
+        reports = asyncio.run(ask_engines(settings))
+        findings += judge_engines(reports)
+        say("")
+        for line in engines_table(reports):
+            say(line)
+    say("")
+    for finding in findings:
+        say(f"{finding.severity}: {finding.text}")
+    problems = sum(finding.severity is Severity.PROBLEM for finding in findings)
+    say(f"{problems} problems, {len(findings) - problems} warnings{'' if probe else '; --probe asks the engines too'}")
+    return 1 if problems else 0
+
+
+async def ask_engines(settings: Settings) -> list[EngineReport]:
+    """Every engine's answers, in configuration order; all are asked at the same time."""
+    tls = ssl.create_default_context()
+    kinds = {pool.name: pool.kind for pool in settings.pools}
+    questions = (ask(address, kinds[address.pool], settings.probe_timeout_s, tls) for address in settings.addresses())
+    return list(await asyncio.gather(*questions))
+
+
+async def ask(address: BackendAddress, kind: PoolKind, timeout_s: float, tls: ssl.SSLContext) -> EngineReport:
+    """One engine's answers; one that is not well is asked nothing further."""
+    async with EngineClient(address, timeout_s, tls) as engine:
+        health = await engine.health()
+        if isinstance(health, ProbeFailed):
+            state = "loading" if health.loading else "down"
+            return EngineReport(address.name, address.pool, kind, state, trouble=(health.error,))
+        trouble = [] if health.warning is None else [health.warning]
+        signals = lengths = None
+        try:
+            signals = await engine.signals()
+        except EngineError as error:
+            trouble.append(str(error))
+        try:
+            lengths = tuple((card["id"], card.get("max_model_len")) for card in await engine.cards())
+        except EngineError as error:
+            trouble.append(str(error))
+        version = await engine.version()
+        return EngineReport(address.name, address.pool, kind, "ready", version, lengths, signals, tuple(trouble))

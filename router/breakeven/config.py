@@ -1,0 +1,289 @@
+"""Every setting of the router, declared once: file, environment, flags and their help all follow from here.
+
+Values are merged by `config_sources` (flag over environment over file over default) and judged here; nothing here reads
+a file or opens a socket. A mistake becomes one line that names the key and says what is expected.
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from breakeven.body import ModelTable
+from breakeven.config_sources import ENV_PREFIX, settings_sources
+from breakeven.config_values import (
+    NAME_PATTERN,
+    Address,
+    AddressList,
+    Finite,
+    Interval,
+    Key,
+    Method,
+    Name,
+    OriginList,
+    PathList,
+    Port,
+    Seconds,
+    TextMapping,
+    parse_address,
+    reject,
+    split_list,
+    yaml_value,
+)
+from breakeven.endpoints import EndpointTable
+from breakeven.fleet import PoolSpec
+from breakeven_policies.policy import Policy
+from breakeven_policies.registry import build_policy
+from breakeven_policies.request import SamplingDefaults
+from breakeven_policies.snapshot import PoolKind
+
+
+@dataclass(frozen=True, slots=True)
+class BackendAddress:
+    """Where an engine is and what goes with every request to it; `authorization` is the header's value, never shown."""
+
+    name: str
+    pool: str
+    host: str
+    port: int
+    tls: bool
+    authorization: bytes | None = field(default=None, repr=False)
+    accept_gzip: bool = False
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class BackendConfig(_Section):
+    """One engine: `http://host:port` in the file, or a name of your own beside the address."""
+
+    name: Name
+    url: Address
+
+
+class PoolConfig(_Section):
+    """Engines of one kind that serve the same models."""
+
+    name: Name
+    kind: PoolKind
+    backends: list[BackendConfig] = Field(min_length=1)
+    method: Method = "none"
+    speculative_tokens: int = Field(default=0, ge=0, le=64)
+    api_key: Key = None
+    accept_gzip: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, values: Any) -> Any:
+        """Bare addresses get a name made of the pool's and a number; a speculative pool may leave its method out."""
+        if not isinstance(values, dict):
+            return values
+        filled = dict(values)
+        addresses = split_list(filled.get("backends"))
+        if isinstance(addresses, list):
+            # With a bad pool name, one mistake is enough: the names made of it shall not be found bad as well.
+            prefix = name if re.fullmatch(NAME_PATTERN, name := str(values.get("name"))) else "pool"
+            filled["backends"] = [
+                {"name": f"{prefix}-{index}", "url": backend} if isinstance(backend, str) else backend
+                for index, backend in enumerate(addresses)
+            ]
+        if filled.get("kind") == PoolKind.SPECULATIVE:
+            filled.setdefault("method", "unknown")
+        return filled
+
+    @model_validator(mode="after")
+    def _method_fits_the_kind(self) -> Self:
+        if self.kind is PoolKind.PLAIN and (self.method != "none" or self.speculative_tokens):
+            reject("a plain pool drafts nothing: leave out method and speculative_tokens, or make it kind: speculative")
+        if self.kind is PoolKind.SPECULATIVE and self.method == "none":
+            reject("a speculative pool needs a method such as eagle3; leave method out where it is not known")
+        if len({parse_address(backend.url) for backend in self.backends}) < len(self.backends):
+            reject("lists one engine twice; its load would be counted twice")
+        return self
+
+    def addresses(self) -> tuple[BackendAddress, ...]:
+        """Where the engines are, with what is sent to them."""
+        authorization = None if self.api_key is None else b"Bearer " + self.api_key.get_secret_value().encode("ascii")
+        return tuple(
+            BackendAddress(backend.name, self.name, *parse_address(backend.url), authorization, self.accept_gzip)
+            for backend in self.backends
+        )
+
+
+class DefaultsConfig(_Section):
+    """What the engine uses where a request says nothing: copy it from the model's generation_config.json."""
+
+    temperature: Finite | None = None
+    top_p: Finite | None = None
+    top_k: int | None = None
+    min_p: Finite | None = None
+
+    def sampling(self) -> SamplingDefaults:
+        """The same for the policies."""
+        return SamplingDefaults(self.temperature, self.top_p, self.top_k, self.min_p)
+
+
+class ModelConfig(_Section):
+    """What is peculiar to one model."""
+
+    defaults: DefaultsConfig = Field(default_factory=DefaultsConfig)
+
+
+class Settings(BaseSettings):
+    """The whole configuration; attribute names are the keys of the file, BREAKEVEN_* and --flags."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=False
+    )
+
+    config: Path | None = Field(
+        None, description="YAML file with any of these settings; keys are the flag names with _"
+    )
+    baseline: AddressList = Field(
+        [], description="address of an engine without speculation; repeat, or separate by commas"
+    )
+    speculative: AddressList = Field(
+        [], description="address of an engine with speculation, EAGLE-3 for example; likewise"
+    )
+    pools: Annotated[list[PoolConfig], NoDecode, BeforeValidator(yaml_value)] = Field(
+        [], description="any number of pools: name, kind, backends, method, speculative_tokens, api_key, accept_gzip"
+    )
+
+    host: str = Field("0.0.0.0", description="address on which the OpenAI API is served")  # noqa: S104  # it is a server
+    port: Port = Field(8080, description="port of the OpenAI API; 0 takes any free one")
+    admin_host: str = Field("127.0.0.1", description="address of metrics, fleet, explain and the live page")
+    admin_port: Port = Field(8081, description="port of the same")
+    admin_key: Key = Field(
+        None, description="key that POST requests to the admin port must carry; rather as BREAKEVEN_ADMIN_KEY"
+    )
+
+    policy: str = Field("threshold", description="threshold, pinned:POOL, least_loaded, or a module of your own")
+    threshold: Finite = Field(1.0, description="highest temperature that is still served with speculation")
+    aliases: TextMapping = Field({}, description="further names for models, each as alias=model")
+    models: Annotated[dict[str, ModelConfig], NoDecode, BeforeValidator(yaml_value)] = Field(
+        {}, description="per model: defaults {temperature, top_p, top_k, min_p} that its engine fills in"
+    )
+    defaults: Annotated[DefaultsConfig, NoDecode, BeforeValidator(yaml_value)] = Field(
+        DefaultsConfig(), description="the same for models not named"
+    )
+
+    connect_timeout_s: Interval = Field(3.0, description="longest wait for a connection to an engine")
+    first_byte_timeout_s: Seconds = Field(0.0, description="longest wait for an engine's response head; 0: no limit")
+    idle_timeout_s: Seconds = Field(0.0, description="longest silence inside an engine's answer; 0: no limit")
+    client_header_timeout_s: Interval = Field(10.0, description="longest time a client may take for its headers")
+    client_body_timeout_s: Interval = Field(60.0, description="longest time a client may take for its body")
+    body_max_bytes: int = Field(64 * 2**20, ge=1024, le=2**31, description="largest request body")
+    header_max_bytes: int = Field(64 * 2**10, ge=1024, le=2**20, description="largest request head")
+    # vLLM closes idle connections after 5 s (VLLM_HTTP_TIMEOUT_KEEP_ALIVE); ours must be the side that closes first.
+    upstream_keepalive_s: Seconds = Field(4.0, description="how long an idle connection to an engine is kept")
+
+    probe_interval_s: Interval = Field(1.0, description="seconds between health checks of an engine")
+    probe_timeout_s: Interval = Field(5.0, description="longest wait for a health check, a scrape or a list of models")
+    probe_failures_max: int = Field(
+        3, ge=1, le=100, description="failed health checks in a row that take an engine out"
+    )
+    scrape_interval_s: Interval = Field(1.0, description="seconds between reads of an engine's metrics")
+    models_interval_s: Interval = Field(10.0, description="seconds between reads of an engine's list of models")
+
+    cors_origins: OriginList = Field([], description="origins of browser applications that may call; * for any")
+    extra_paths: PathList = Field([], description="further paths that are forwarded, /v1/custom for example")
+    drain_timeout_s: Seconds = Field(30.0, description="how long running requests may go on after SIGTERM")
+    access_log: str = Field("off", description="one JSON line per request: off, stderr, or a file")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="the router's own log on stderr"
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags over environment over file."""
+        del env_settings, dotenv_settings, file_secret_settings
+        return settings_sources(settings_cls, init_settings)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        object.__setattr__(self, "pools", self._with_shorthands())
+        for check in (self._check_pools, self._check_policy, self._check_ports, self._check_aliases, self._check_paths):
+            check()
+        return self
+
+    def _with_shorthands(self) -> list[PoolConfig]:
+        """--baseline and --speculative fill the pool of that name, or add it where the file has none."""
+        pools = {pool.name: pool for pool in self.pools}
+        if len(pools) < len(self.pools):
+            reject("pools: every pool needs a name of its own")
+        for name, kind, urls in (
+            ("baseline", PoolKind.PLAIN, self.baseline),
+            ("speculative", PoolKind.SPECULATIVE, self.speculative),
+        ):
+            if len({parse_address(url) for url in urls}) < len(urls):
+                reject(f"{name}: lists one engine twice; its load would be counted twice")
+            if urls:
+                known = pools[name].model_dump(exclude={"backends"}) if name in pools else {"name": name, "kind": kind}
+                pools[name] = PoolConfig.model_validate({**known, "backends": urls})
+        return list(pools.values())
+
+    def _check_pools(self) -> None:
+        if not self.pools:
+            reject("no engine is configured: give --baseline URL and --speculative URL, or pools in a --config file")
+        names = [backend.name for pool in self.pools for backend in pool.backends]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            reject(f"pools: backend names must be unique over all pools; {twice[0]!r} is there twice")
+
+    def _check_policy(self) -> None:
+        name, _, argument = self.policy.partition(":")
+        try:
+            self.build_policy()
+        except ValueError as error:
+            reject(f"policy: {error}")
+        names = [pool.name for pool in self.pools]
+        if name == "pinned" and argument not in names:
+            reject(f"policy: there is no pool {argument!a}; there are: {', '.join(names)}")
+
+    def _check_ports(self) -> None:
+        if self.port == self.admin_port != 0:
+            reject(f"admin_port: must differ from port, both are {self.port}")
+
+    def _check_aliases(self) -> None:
+        chained = sorted(alias for alias, model in self.aliases.items() if model in self.aliases)
+        if chained:
+            reject(f"aliases: {chained[0]!a} must name a model, not another alias")
+
+    def _check_paths(self) -> None:
+        try:
+            EndpointTable(self.extra_paths)
+        except ValueError as error:
+            reject(f"extra_paths: {error}")
+
+    def build_policy(self) -> Policy:
+        """The configured policy."""
+        return build_policy(self.policy, self.threshold)
+
+    def addresses(self) -> tuple[BackendAddress, ...]:
+        """Every engine, pools in configuration order."""
+        return tuple(address for pool in self.pools for address in pool.addresses())
+
+    def pool_specs(self) -> tuple[PoolSpec, ...]:
+        """The pools by name, for the fleet."""
+        return tuple(
+            PoolSpec(
+                pool.name, pool.kind, pool.method, pool.speculative_tokens, tuple(each.name for each in pool.backends)
+            )
+            for pool in self.pools
+        )
+
+    def model_table(self) -> ModelTable:
+        """Aliases and sampling defaults, for the view of a request."""
+        named = {name: model.defaults.sampling() for name, model in self.models.items()}
+        return ModelTable(aliases=self.aliases, defaults=named, fallback=self.defaults.sampling())

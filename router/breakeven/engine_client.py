@@ -1,0 +1,156 @@
+"""The questions that the control plane asks one engine: are you well, what do you measure, which models do you serve.
+
+Answers are bounded in time as a whole, not per read, and in size; redirects are not followed and proxies of the
+environment are not used, so that nothing but the configured address is ever contacted. Every question opens a
+connection of its own: a new connection tests what the next request needs, and finds an engine that moved to another
+address.
+"""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from breakeven.config import BackendAddress
+from breakeven.engines.vllm import SignalReader, health_event
+from breakeven.fleet import ProbeFailed, ProbeSucceeded
+from breakeven.model_cards import Card, parse_cards
+from breakeven_policies.snapshot import EngineSignals
+
+METRICS_BYTES_MAX = 8 * 2**20
+"""A metrics page of vLLM has 100 KB per data-parallel engine. It is parsed as it comes, 64 KB at a time."""
+
+JSON_BYTES_MAX = 2**20
+"""A list of a thousand models has 500 KB. JSON is parsed whole, at 8 ms per MB in which nothing is relayed."""
+
+FAILURES: dict[type[httpx.HTTPError], str] = {
+    httpx.ConnectError: "cannot connect",
+    httpx.ReadError: "connection lost",
+    httpx.RemoteProtocolError: "connection closed, or not HTTP",
+}
+"""What httpx's errors mean here; their own texts may name addresses."""
+
+
+class EngineError(Exception):
+    """A question got no usable answer. The message names no address; `refused`: nothing listens there."""
+
+    def __init__(self, message: str, *, refused: bool = False) -> None:
+        super().__init__(message)
+        self.refused = refused
+
+
+class EngineClient:
+    """Asks one engine. `timeout_s` bounds every question from its start to the last byte of the answer."""
+
+    def __init__(self, address: BackendAddress, timeout_s: float, tls: ssl.SSLContext) -> None:
+        self.name = address.name
+        self._timeout_s = timeout_s
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        headers = {"accept-encoding": "identity", "connection": "close", "user-agent": "breakeven"}
+        if address.authorization is not None:
+            headers["authorization"] = address.authorization.decode("ascii")
+        self._http = httpx.AsyncClient(
+            base_url=f"{'https' if address.tls else 'http'}://{host}:{address.port}",
+            headers=headers,
+            limits=httpx.Limits(max_keepalive_connections=0),
+            timeout=timeout_s,
+            trust_env=False,
+            verify=tls,
+        )
+
+    async def health(self) -> ProbeSucceeded | ProbeFailed:
+        """GET /health; every failure is an answer too."""
+        try:
+            async with self._get("/health") as response:
+                return health_event(self.name, response.status_code)
+        except EngineError as error:
+            return ProbeFailed(self.name, str(error), refused=error.refused)
+
+    async def signals(self) -> EngineSignals:
+        """GET /metrics; EngineError where there are none, unknown signals being None."""
+        reader = SignalReader()
+        await self._read("/metrics", reader.feed, METRICS_BYTES_MAX)
+        signals = reader.finish()
+        if signals == EngineSignals():
+            message = "GET /metrics shows no metrics of vLLM"
+            raise EngineError(message)
+        return signals
+
+    async def cards(self) -> tuple[Card, ...]:
+        """GET /v1/models; EngineError where there is no such list."""
+        page = bytearray()
+        await self._read("/v1/models", page.extend, JSON_BYTES_MAX)
+        try:
+            return parse_cards(page)
+        except ValueError as error:
+            message = f"GET /v1/models: {error}"
+            raise EngineError(message) from None
+
+    async def version(self) -> str | None:
+        """The engine's version by GET /version; None where it does not tell."""
+        page = bytearray()
+        try:
+            await self._read("/version", page.extend, JSON_BYTES_MAX)
+            answer = json.loads(page)
+        except (EngineError, ValueError):
+            return None
+        found = answer.get("version") if isinstance(answer, dict) else None
+        return found if isinstance(found, str) else None
+
+    async def close(self) -> None:
+        """Drop what is open."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _read(self, path: str, take: Callable[[bytes], object], bytes_max: int) -> None:
+        """Hand over the body of a 200 answer piece by piece, giving way to the loop in between."""
+        size_bytes = 0
+        async with self._get(path) as response:
+            if response.status_code != 200:
+                message = f"GET {path} answered {response.status_code}"
+                raise EngineError(message)
+            if response.headers.get("content-encoding", "identity") != "identity":
+                message = f"GET {path} came compressed although that was not asked for"
+                raise EngineError(message)
+            async for piece in response.aiter_raw():
+                size_bytes += len(piece)
+                if size_bytes > bytes_max:
+                    message = f"GET {path} answered more than {bytes_max} bytes"
+                    raise EngineError(message)
+                take(piece)
+                await asyncio.sleep(0)
+
+    @asynccontextmanager
+    async def _get(self, path: str) -> AsyncIterator[httpx.Response]:
+        try:
+            async with asyncio.timeout(self._timeout_s), self._http.stream("GET", path) as response:
+                yield response
+        except (TimeoutError, httpx.TimeoutException):
+            message = f"GET {path} took longer than {self._timeout_s:g} s"
+            raise EngineError(message) from None
+        except httpx.HTTPError as error:
+            refused = is_refusal(error)
+            reason = "connection refused" if refused else FAILURES.get(type(error), type(error).__name__)
+            raise EngineError(f"GET {path}: {reason}", refused=refused) from error
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether a refused connection is at the bottom of this: nothing listens there."""
+    if isinstance(error, ConnectionRefusedError):
+        return True
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_refusal(inner) for inner in error.exceptions)
+    below = error.__cause__ or error.__context__
+    return below is not None and is_refusal(below)

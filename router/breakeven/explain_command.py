@@ -1,0 +1,46 @@
+"""`breakeven explain`: what would be decided for a request, from a fleet saved with GET /fleet; asks no engine."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from breakeven.body import ModelTable, view
+from breakeven.config_sources import ConfigError
+from breakeven.endpoints import EndpointTable
+from breakeven.errors import ApiError
+from breakeven.explanation import TICKET, endpoint_named, explanation_document, explanation_lines
+from breakeven.fleet_json import decode_fleet
+from breakeven_policies.explain import explain
+from breakeven_policies.policy import Policy
+
+
+def explain_offline(
+    body_path: str, fleet_path: str, endpoint: str, policy: Policy, models: ModelTable, *,
+    as_json: bool, say: Callable[[str], object],
+) -> int:  # fmt: skip
+    """Print the explanation; 1 where the request is not one that could be decided. ConfigError: unusable files."""
+    try:
+        fleet = decode_fleet(read_input(fleet_path))
+    except ValueError as error:
+        raise ConfigError(f"{fleet_path}: {error}") from None
+    body = read_input(body_path)
+    try:
+        viewed = view(endpoint_named(EndpointTable(), endpoint), body, "application/json", models, TICKET)
+    except ApiError as error:
+        say(f"the router itself would answer {error.status}: {error.message}")
+        return 1
+    if as_json:
+        say(json.dumps(explanation_document(viewed, policy, fleet), indent=2))
+    else:
+        for line in explanation_lines(explain(policy, viewed.request, fleet)):
+            say(line)
+    return 0
+
+
+def read_input(path: str) -> bytes:
+    """A whole file, standard input for -; ConfigError where it cannot be read."""
+    try:
+        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read it: {error.strerror or error}") from None

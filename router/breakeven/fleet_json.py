@@ -1,0 +1,24 @@
+"""The picture of the fleet as JSON: what GET /fleet shows, and what `breakeven explain --fleet` reads back.
+
+It holds names and numbers, never an address. A file saved by another version is read as far as its fields are known.
+"""
+
+import msgspec
+
+from breakeven_policies.snapshot import FleetSnapshot
+
+_DECODER = msgspec.json.Decoder(FleetSnapshot)
+
+
+def encode_fleet(snapshot: FleetSnapshot) -> bytes:
+    """The snapshot; equal snapshots give equal bytes."""
+    return msgspec.json.encode(snapshot, order="deterministic")
+
+
+def decode_fleet(data: bytes) -> FleetSnapshot:
+    """The snapshot that was saved; ValueError says where it is not one."""
+    try:
+        return _DECODER.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        message = f"not a fleet saved from GET /fleet: {error}"
+        raise ValueError(message) from None

@@ -1,0 +1,169 @@
+"""Keeps the fleet true: asks every engine how it is, what it measures and which models it serves, as long as we run.
+
+Each engine has three tasks of its own, so that a slow answer delays nothing else: health, metrics, models. Health is
+asked at once and then at its interval; the other two begin when the engine first answers, and again whenever it comes
+back. The engines of a fleet keep to different moments within an interval, so that their answers do not come in one
+burst. What comes back becomes a fleet event. A metrics page that cannot be read never takes an engine out.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from breakeven.clock import Clock
+from breakeven.config import BackendAddress
+from breakeven.engine_client import EngineClient, EngineError
+from breakeven.fleet import FleetEvent, ModelsListed, ProbeFailed, Scraped
+from breakeven.metrics import Metrics
+from breakeven.model_cards import ModelDirectory
+from breakeven_policies.snapshot import EngineSignals
+
+LOG = logging.getLogger(__name__)
+
+SCRAPE_FAILURES_MAX = 3
+"""Failed scrapes in a row after which the last figures are forgotten: a queue of some seconds ago is no fact now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How often each question is asked, and how long its answer may take."""
+
+    health_s: float
+    scrape_s: float
+    models_s: float
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Who hears the answers; `clock` dates them."""
+
+    apply: Callable[[FleetEvent], None]
+    metrics: Metrics
+    directory: ModelDirectory
+    clock: Clock
+
+
+class Prober:
+    """Probes all engines while `run` runs."""
+
+    def __init__(self, addresses: tuple[BackendAddress, ...], rhythm: Rhythm, listeners: Listeners) -> None:
+        tls = ssl.create_default_context()
+        self._clients = [EngineClient(address, rhythm.timeout_s, tls) for address in addresses]
+        self._watches = [
+            EngineWatch(client, rhythm, listeners, phase=(index + 1) / len(addresses))
+            for index, client in enumerate(self._clients)
+        ]
+
+    async def run(self) -> None:
+        """Ask every engine now, and again and again until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for watch in self._watches:
+                    for keep in (watch.keep_health, watch.keep_signals, watch.keep_models):
+                        tasks.create_task(keep())
+        finally:
+            for client in self._clients:
+                await client.close()
+
+
+class EngineWatch:
+    """The three questions to one engine. `phase` in (0, 1] is its place within an interval."""
+
+    def __init__(self, client: EngineClient, rhythm: Rhythm, listeners: Listeners, phase: float = 1.0) -> None:
+        self._client = client
+        self._name = client.name
+        self._rhythm = rhythm
+        self._to = listeners
+        self._phase = phase
+        self._listening = False
+        self._scrape_now = asyncio.Event()
+        self._list_now = asyncio.Event()
+        self._scrape_failures = 0
+        self._told: dict[str, str | None] = {}
+
+    async def keep_health(self) -> None:
+        """Check health at once and then at its interval, for ever."""
+        await self.check_health()
+        await asyncio.sleep(self._rhythm.health_s * self._phase)
+        while True:
+            asked_s = self._to.clock()
+            await self.check_health()
+            await asyncio.sleep(max(0.0, asked_s + self._rhythm.health_s - self._to.clock()))
+
+    async def keep_signals(self) -> None:
+        """Read metrics when the engine comes up and then at their interval, for ever."""
+        await self._keep(self.scrape, self._rhythm.scrape_s, self._scrape_now)
+
+    async def keep_models(self) -> None:
+        """List models likewise."""
+        await self._keep(self.list_models, self._rhythm.models_s, self._list_now)
+
+    async def _keep(self, ask: Callable[[], Awaitable[None]], interval_s: float, came_up: asyncio.Event) -> None:
+        pause_s = interval_s
+        while True:
+            try:
+                async with asyncio.timeout(pause_s):
+                    await came_up.wait()
+                came_up.clear()
+                pause_s = interval_s * self._phase
+            except TimeoutError:
+                pause_s = interval_s
+            if self._listening:
+                await ask()
+
+    async def check_health(self) -> None:
+        """Ask once."""
+        event = await self._client.health()
+        if isinstance(event, ProbeFailed):
+            self._to.metrics.probe_failed(self._name)
+            self._tell("health", event.error)
+            # After a time-out the engine may well be busy rather than gone, and its figures are wanted all the more.
+            self._listening = self._listening and not (event.refused or event.loading)
+        else:
+            self._tell("health", event.warning)
+            if not self._listening:
+                self._listening = True
+                self._scrape_now.set()
+                self._list_now.set()
+        self._to.apply(event)
+
+    async def scrape(self) -> None:
+        """Read the metrics once."""
+        try:
+            signals = await self._client.signals()
+        except EngineError as error:
+            self._tell("metrics", str(error))
+            self._to.metrics.scrape_failed(self._name)
+            self._scrape_failures += 1
+            if self._scrape_failures == SCRAPE_FAILURES_MAX:
+                self._to.apply(Scraped(self._name, EngineSignals(), self._to.clock()))
+            return
+        self._tell("metrics", None)
+        self._scrape_failures = 0
+        event = Scraped(self._name, signals, self._to.clock())
+        self._to.apply(event)
+        self._to.metrics.scraped(event)
+
+    async def list_models(self) -> None:
+        """Read the list of models once; where that fails, the last one stays."""
+        try:
+            cards = await self._client.cards()
+        except EngineError as error:
+            self._tell("models", str(error))
+            return
+        self._tell("models", None)
+        self._to.directory.update(self._name, cards)
+        self._to.apply(ModelsListed(self._name, frozenset(card["id"] for card in cards)))
+
+    def _tell(self, question: str, trouble: str | None) -> None:
+        """Log what is wrong when it begins, changes or ends, not each time."""
+        if self._told.get(question) == trouble:
+            return
+        self._told[question] = trouble
+        if trouble is None:
+            LOG.info("%s: %s: works again", self._name, question)
+        else:
+            LOG.warning("%s: %s: %s", self._name, question, trouble)

@@ -1,0 +1,224 @@
+"""Puts the parts together and runs them in one event loop, from the first probe to the last drained request."""
+
+import asyncio
+import gc
+import logging
+import os
+import random
+import resource
+import signal
+import socket
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import uvloop
+
+from breakeven.admin import AdminServer, Sights, admin_app
+from breakeven.clock import Clock, monotonic_s, utc_now
+from breakeven.config import Settings
+from breakeven.endpoints import EndpointTable
+from breakeven.fleet import Fleet
+from breakeven.metrics import Metrics
+from breakeven.model_cards import ModelDirectory
+from breakeven.probe import Listeners, Prober, Rhythm
+from breakeven.proxy import Proxy
+from breakeven.recorder import Recorder, open_access_log
+from breakeven_policies.policy import Policy
+from breakeven_policies.snapshot import Health
+
+LOG = logging.getLogger(__name__)
+
+OPEN_FILES_MIN = 4096
+"""Each streaming request holds two sockets; with fewer descriptors than this a busy router refuses clients."""
+
+
+class StartError(Exception):
+    """The router cannot start; the message is one line for the person who started it."""
+
+
+@dataclass(slots=True)
+class PolicyInForce:
+    """The policy that decides the next request."""
+
+    current: Policy
+
+
+class Router:
+    """One router in the running loop: `start`, then requests, then `stop`."""
+
+    def __init__(self, settings: Settings, recorder: Recorder, clock: Clock = monotonic_s) -> None:
+        specs, models = settings.pool_specs(), settings.model_table()
+        self.settings = settings
+        self.port = self.admin_port = 0
+        self.metrics = Metrics(specs)
+        self.fleet = Fleet(specs, settings.probe_failures_max, self._health_changed)
+        self._policy = PolicyInForce(settings.build_policy())
+        self._draining = False
+        addresses = settings.addresses()
+        directory = ModelDirectory((address.name for address in addresses), settings.aliases)
+        self._proxy = Proxy(
+            settings=settings,
+            fleet=self.fleet,
+            policy=self._policy,
+            directory=directory,
+            metrics=self.metrics,
+            recorder=recorder,
+            clock=clock,
+            chance=random.Random(),  # noqa: S311  # tickets and request ids need not be secret
+        )
+        rhythm = Rhythm(
+            health_s=settings.probe_interval_s,
+            scrape_s=settings.scrape_interval_s,
+            models_s=settings.models_interval_s,
+            timeout_s=settings.probe_timeout_s,
+        )
+        self._prober = Prober(addresses, rhythm, Listeners(self.fleet.apply, self.metrics, directory, clock))
+        self._sights = Sights(
+            snapshot=lambda: self.fleet.snapshot(clock()),
+            policy=lambda: self._policy.current,
+            ready=self.ready,
+            metrics=self.metrics,
+            models=models,
+            endpoints=EndpointTable(settings.extra_paths),
+            admin_key=None if settings.admin_key is None else settings.admin_key.get_secret_value(),
+        )
+        self._admin: AdminServer | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def ready(self) -> bool:
+        """Whether at least one engine can serve and the router is not stopping."""
+        return self.fleet.ready() and not self._draining
+
+    async def start(self) -> None:
+        """Probe, then listen on both ports; StartError where one cannot be had."""
+        settings = self.settings
+        listening = bind(settings.admin_host, settings.admin_port, "admin_port")
+        self.admin_port = listening.getsockname()[1]
+        self._admin = AdminServer(admin_app(self._sights), listening)
+        self._tasks = [asyncio.create_task(self._prober.run(), name="probes")]
+        try:
+            self.port = await self._proxy.listen(settings.host, settings.port)
+        except OSError as error:
+            listening.close()
+            await self._cancel_tasks()
+            raise StartError(f"port: {why_not(error, settings.host, settings.port)}") from None
+        self._tasks.append(asyncio.create_task(self._admin.run_until_stopped(), name="admin"))
+        await self._admin.listening.wait()
+
+    async def run_until(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set; what goes wrong in probes or admin server comes out here."""
+        waiting = asyncio.create_task(stop.wait(), name="stop")
+        done, _ = await asyncio.wait([waiting, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        for task in done - {waiting}:
+            task.result()
+
+    async def stop(self, at_once: asyncio.Event | None = None) -> None:
+        """Not ready any more; let running requests finish within the drain time, or until `at_once` is set."""
+        self._draining = True
+        draining = asyncio.create_task(self._proxy.drain(self.settings.drain_timeout_s))
+        hurry = asyncio.create_task((at_once or asyncio.Event()).wait())
+        await asyncio.wait([draining, hurry], return_when=asyncio.FIRST_COMPLETED)
+        if not draining.done() or not draining.result():
+            LOG.warning("some requests had not finished and were cut")
+        for task in (draining, hurry):
+            task.cancel()
+        self._proxy.close()
+        if self._admin is not None:
+            self._admin.should_exit = True
+            await asyncio.wait([task for task in self._tasks if task.get_name() == "admin"])
+        await self._cancel_tasks()
+
+    async def _cancel_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _health_changed(self, pool: str, backend: str, health: Health) -> None:
+        LOG.log(logging.INFO if health is Health.READY else logging.WARNING, "%s (%s) is %s", backend, pool, health)
+        self.metrics.health_changed(pool, backend, health)
+
+
+async def serve(settings: Settings) -> None:
+    """Run a router until SIGTERM or SIGINT; a second signal cuts what still runs."""
+    loop = asyncio.get_running_loop()
+    stop, at_once = asyncio.Event(), asyncio.Event()
+
+    def on_signal() -> None:
+        (at_once if stop.is_set() else stop).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    with ExitStack() as stack:
+        try:
+            recorder = stack.enter_context(open_access_log(settings.access_log, utc_now))
+        except OSError as error:
+            raise StartError(f"access_log: cannot write {settings.access_log}: {reason(error)}") from None
+        router = Router(settings, recorder)
+        await router.start()
+        # A full collection walks all modules, 60 ms in which no relay moves; frozen, they are left out of it.
+        gc.collect()
+        gc.freeze()
+        sys.stderr.write(ready_line(settings, router.port, router.admin_port))
+        sys.stderr.flush()
+        try:
+            await router.run_until(stop)
+        finally:
+            await router.stop(at_once)
+
+
+def run(settings: Settings) -> None:
+    """`breakeven serve`; StartError where it cannot start."""
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+    for chatty in ("httpx", "httpcore", "uvicorn", "asyncio"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    raise_open_files()
+    uvloop.run(serve(settings))
+
+
+def ready_line(settings: Settings, port: int, admin_port: int) -> str:
+    """What a person, and whoever started us as a process, waits for."""
+    return f"breakeven ready on {origin(settings.host, port)}, admin on {origin(settings.admin_host, admin_port)}\n"
+
+
+def origin(host: str, port: int) -> str:
+    """The address as a URL."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def bind(host: str, port: int, setting: str) -> socket.socket:
+    """A listening socket; StartError names the setting that is wrong."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise StartError(f"{setting}: {why_not(error, host, port)}") from None
+    return listening
+
+
+def why_not(error: OSError, host: str, port: int) -> str:
+    """Why an address cannot be listened on."""
+    return f"cannot listen on {host}:{port}: {reason(error)}"
+
+
+def reason(error: OSError) -> str:
+    """The system's own words, without what asyncio wraps around them; lookups of names have their own."""
+    known = error.errno is not None and error.errno > 0
+    return (os.strerror(error.errno or 0) if known else error.strerror or str(error)).lower()
+
+
+def raise_open_files() -> None:
+    """Take all the descriptors that the system grants, and say so where they are few (field case B51)."""
+    allowed, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Where the system has no limit of its own, it refuses to be asked for that; the soft one stays.
+    if hard not in (allowed, resource.RLIM_INFINITY):
+        allowed = hard
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if allowed < OPEN_FILES_MIN:
+        LOG.warning("only %d open files are allowed (ulimit -n); each streaming request needs two", allowed)

@@ -1,0 +1,87 @@
+"""`breakeven.check_command`: live engines are asked, and the exit code tells scripts what people read."""
+
+import json
+import ssl
+from typing import Any
+
+import pytest
+
+from breakeven.check_command import ask, ask_engines, check
+from breakeven.config import BackendAddress, Settings
+from breakeven.config_sources import build_settings
+from breakeven_policies.snapshot import PoolKind
+from tests.router.scripted_engine import free_port, says, scripted_engine
+
+pytestmark = pytest.mark.usefixtures("clean_environment")
+
+TLS = ssl.create_default_context()
+MODELS = says(200, json.dumps({"data": [{"id": "m", "max_model_len": 4096}]}).encode())
+LOAD = b"vllm:num_requests_running 1\nvllm:num_requests_waiting 0\n"
+PLAIN = {
+    "health": says(200),
+    "metrics": says(200, LOAD),
+    "v1_models": MODELS,
+    "version": says(200, b'{"version":"0.33"}'),
+}
+SPEC = {**PLAIN, "metrics": says(200, LOAD + b"vllm:spec_decode_num_drafts_total 0\n")}
+
+
+def settings(**values: Any) -> Settings:
+    return build_settings(Settings, values)
+
+
+async def test_engines_that_are_down_or_loading_are_reported_and_asked_nothing_further() -> None:
+    async with scripted_engine(health=says(503)) as loading:
+        found = settings(
+            baseline=f"http://127.0.0.1:{await free_port()}", speculative=f"http://127.0.0.1:{loading.port}"
+        )
+        reports = await ask_engines(found)
+        assert [(report.name, report.health) for report in reports] == [
+            ("baseline-0", "down"),
+            ("speculative-0", "loading"),
+        ]
+        assert reports[0].trouble == ("GET /health: connection refused",)
+        assert len(loading.heads) == 1
+
+
+async def test_every_question_that_failed_is_told() -> None:
+    async with scripted_engine(health=says(404)) as engine:
+        address = BackendAddress("x", "p", "127.0.0.1", engine.port, tls=False)
+        report = await ask(address, PoolKind.PLAIN, 5.0, TLS)
+    assert report.health == "ready"
+    assert [trouble.split(" answered")[0] for trouble in report.trouble] == [
+        "GET /health",
+        "GET /metrics",
+        "GET /v1/models",
+    ]
+    assert (report.version, report.lengths, report.signals) == (None, None, None)
+
+
+async def test_engines_that_are_well_are_reported_with_all_they_know() -> None:
+    async with scripted_engine(**PLAIN) as plain, scripted_engine(**SPEC) as spec:
+        found = settings(baseline=f"http://127.0.0.1:{plain.port}", speculative=f"http://127.0.0.1:{spec.port}")
+        reports = await ask_engines(found)
+    assert [report.trouble for report in reports] == [(), ()]
+    assert [report.models for report in reports] == [("m",), ("m",)]
+    assert reports[0].version == "0.33"
+    assert reports[0].signals is not None
+    assert reports[0].signals.drafts is None
+    assert reports[1].signals is not None
+    assert reports[1].signals.drafts == 0
+
+
+def test_without_probing_only_the_configuration_is_judged() -> None:
+    said: list[str] = []
+    assert check(settings(baseline="http://a:1", speculative="http://b:2"), probe=False, say=said.append) == 0
+    assert said[0] == "policy threshold, threshold 1"
+    assert said[-1] == "0 problems, 0 warnings; --probe asks the engines too"
+
+
+def test_a_warning_does_not_fail_and_a_problem_does() -> None:
+    said: list[str] = []
+    lone = settings(baseline="http://127.0.0.1:1", probe_timeout_s=1)
+    assert check(lone, probe=False, say=said.append) == 0
+    assert said[-1].startswith("0 problems, 1 warnings")
+    assert check(lone, probe=True, say=said.append) == 1
+    assert "problem: baseline-0: GET /health: connection refused" in said
+    assert said[-1] == "1 problems, 1 warnings"

@@ -1,0 +1,210 @@
+"""`breakeven.config`: what a configuration may say, and the parts that the router is built from."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from breakeven.body import ModelTable
+from breakeven.config import BackendAddress, Settings
+from breakeven.config_sources import ConfigError, build_settings
+from breakeven.fleet import PoolSpec
+from breakeven_policies.request import SamplingDefaults
+from breakeven_policies.snapshot import PoolKind
+
+pytestmark = pytest.mark.usefixtures("clean_environment")
+
+TWO_POOLS: dict[str, Any] = {
+    "pools": [
+        {"name": "plain", "kind": "plain", "backends": ["http://a:1", "http://b:2/"]},
+        {
+            "name": "eagle",
+            "kind": "speculative",
+            "method": "eagle3",
+            "speculative_tokens": 3,
+            "backends": [{"name": "big-one", "url": "https://c"}],
+            "api_key": "sesame\n",
+            "accept_gzip": True,
+        },
+    ]
+}
+
+
+def settings(**values: Any) -> Settings:
+    return build_settings(Settings, values)
+
+
+def mistakes(**values: Any) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        build_settings(Settings, values)
+    return caught.value.lines
+
+
+def pool(**values: Any) -> dict[str, Any]:
+    return {"pools": [{"name": "x", "kind": "plain", "backends": ["http://a:1"], **values}]}
+
+
+def test_a_configuration_without_an_engine_is_an_error_that_says_how_to_name_one() -> None:
+    (line,) = mistakes()
+    assert "--baseline URL" in line
+    assert mistakes(pools=[]) == (line,)
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        (pool(name="A b"), "pools[0].name: expected lower-case letters, digits and hyphens, 63 at most, got 'A b'"),
+        (pool(name="-a"), "pools[0].name: expected lower-case letters, digits and hyphens, 63 at most, got '-a'"),
+        (pool(name="a" * 64), "pools[0].name: expected lower-case letters, digits and hyphens, 63 at most, got 'aa"),
+        (pool(kind="fast"), "pools[0].kind: expected 'plain' or 'speculative', got 'fast'"),
+        (pool(backends=[]), "pools[0].backends: expected at least one item"),
+        (pool(backends=""), "pools[0].backends: expected at least one item"),
+        (pool(backends=3), "pools[0].backends: expected a list, got '3'"),
+        (pool(backends=[{"name": "y"}]), "pools[0].backends[0].url: required, but not given"),
+        (pool(backends=["http://a:1/"] * 2), "pools[0]: lists one engine twice; its load would be counted twice"),
+        (pool(api_key="ä"), "pools[0].api_key: expected visible ASCII characters only"),
+        (pool(api_key="a\r\nx: y"), "pools[0].api_key: expected visible ASCII characters only"),
+        (pool(method="EAGLE 3"), "pools[0].method: expected a method such as eagle3, draft_model or ngram, got "),
+        (pool(speculative_tokens=65, kind="speculative"), "pools[0].speculative_tokens: expected at most 64, got '65'"),
+        ({"pools": ["x"]}, "pools[0]: expected key: value pairs, got 'x'"),
+        ({"pools": "[{"}, "pools: line 1, column 3: expected the node content, but found '<stream end>'"),
+        ({"models": {"m": {"default": {}}}}, "models.m.default: unknown setting"),
+        ({"defaults": {"top_k": 1.5}}, "defaults.top_k: expected a whole number, got '1.5'"),
+        ({"defaults": {"temperature": float("inf")}}, "defaults.temperature: expected a finite number"),
+        ({"baseline": "engine:8000"}, "baseline[0]: expected http://HOST:PORT or https://HOST:PORT, got 'engine:8000'"),
+        ({"baseline": "http://a:1,http://a:1/"}, "baseline: lists one engine twice; its load would be counted twice"),
+        ({"connect_timeout_s": "0"}, "connect_timeout_s: expected at least 0.01, got '0'"),
+        ({"idle_timeout_s": "-1"}, "idle_timeout_s: expected at least 0, got '-1'"),
+        ({"port": 65536}, "port: expected at most 65535, got '65536'"),
+        ({"cors_origins": "chat.example.org"}, "cors_origins[0]: expected * or an origin such as "),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line_that_names_the_key_and_what_is_expected(values: dict[str, Any], line: str) -> None:
+    (found,) = mistakes(**values)
+    assert found.startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"policy": "fastest"}, "policy: unknown policy 'fastest'; there are: "),
+        ({"policy": "pinned"}, "policy: pinned needs the name of a pool"),
+        ({"policy": "pinned:fast"}, "policy: there is no pool 'fast'; there are: baseline"),
+        ({"policy": "least_loaded:x"}, "policy: least_loaded takes no argument"),
+        ({"port": "8081"}, "admin_port: must differ from port, both are 8081"),
+        ({"extra_paths": "/v1/custom,v1/custom"}, "extra_paths: extra path 'v1/custom' is not a plain absolute path"),
+        ({"extra_paths": "/v1/completions"}, "extra_paths: extra path '/v1/completions' is already served"),
+        ({"aliases": "a=b,b=c"}, "aliases: 'a' must name a model, not another alias"),
+        ({"aliases": "a=a"}, "aliases: 'a' must name a model, not another alias"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(values: dict[str, Any], line: str) -> None:
+    (found,) = mistakes(baseline="http://a:1", **values)
+    assert found.startswith(line)
+
+
+def test_names_must_be_unique() -> None:
+    one = {"name": "x", "kind": "plain", "backends": [{"name": "e", "url": "http://a:1"}]}
+    other = {**one, "name": "y", "backends": [{"name": "e", "url": "http://b:1"}]}
+    assert mistakes(pools=[one, one]) == ("pools: every pool needs a name of its own",)
+    assert mistakes(pools=[one, other]) == ("pools: backend names must be unique over all pools; 'e' is there twice",)
+
+
+def test_a_plain_pool_drafts_nothing_and_a_speculative_one_has_a_method() -> None:
+    plain = "pools[0]: a plain pool drafts nothing"
+    assert mistakes(**pool(method="eagle3"))[0].startswith(plain)
+    assert mistakes(**pool(speculative_tokens=3))[0].startswith(plain)
+    assert mistakes(**pool(kind="speculative", method="none"))[0].startswith(
+        "pools[0]: a speculative pool needs a method"
+    )
+
+
+def test_two_addresses_are_enough() -> None:
+    found = settings(baseline="http://a:1,http://b:2", speculative="http://c:3")
+    assert found.pool_specs() == (
+        PoolSpec("baseline", PoolKind.PLAIN, "none", 0, ("baseline-0", "baseline-1")),
+        PoolSpec("speculative", PoolKind.SPECULATIVE, "unknown", 0, ("speculative-0",)),
+    )
+    assert [(address.host, address.port) for address in found.addresses()] == [("a", 1), ("b", 2), ("c", 3)]
+
+
+def test_pools_of_any_name_and_number_come_in_the_order_of_the_file() -> None:
+    found = settings(**TWO_POOLS)
+    assert found.pool_specs() == (
+        PoolSpec("plain", PoolKind.PLAIN, "none", 0, ("plain-0", "plain-1")),
+        PoolSpec("eagle", PoolKind.SPECULATIVE, "eagle3", 3, ("big-one",)),
+    )
+    assert found.addresses() == (
+        BackendAddress("plain-0", "plain", "a", 1, tls=False),
+        BackendAddress("plain-1", "plain", "b", 2, tls=False),
+        BackendAddress("big-one", "eagle", "c", 443, tls=True, authorization=b"Bearer sesame", accept_gzip=True),
+    )
+
+
+def test_the_short_flags_replace_the_engines_of_a_pool_of_that_name_and_keep_the_rest() -> None:
+    file = {"name": "baseline", "kind": "plain", "backends": ["http://old:1"], "api_key": "sesame"}
+    found = settings(pools=[file], baseline="http://new:2")
+    assert found.addresses() == (
+        BackendAddress("baseline-0", "baseline", "new", 2, tls=False, authorization=b"Bearer sesame"),
+    )
+
+
+@pytest.mark.parametrize("key", ["", "  ", "\n"])
+def test_an_empty_key_is_no_key(key: str) -> None:
+    found = settings(**pool(api_key=key), admin_key=key)
+    assert found.addresses()[0].authorization is None
+    assert found.admin_key is None
+
+
+def test_keys_are_shown_nowhere() -> None:
+    found = settings(**TWO_POOLS, admin_key="open-sesame")
+    assert "sesame" not in repr(found) + str(found) + repr(found.addresses()) + found.model_dump_json()
+
+
+def test_the_policy_is_built_with_its_threshold() -> None:
+    policy = settings(baseline="http://a:1", threshold="0.5").build_policy()
+    assert policy == settings(baseline="http://a:1", policy="threshold", threshold=0.5).build_policy()
+    assert settings(**TWO_POOLS, policy="pinned:eagle").build_policy().name == "pinned:eagle"
+
+
+def test_the_model_table_has_aliases_and_defaults_of_named_and_other_models() -> None:
+    found = settings(
+        baseline="http://a:1",
+        aliases={"fast": "m"},
+        models={"m": {"defaults": {"temperature": 0.6, "top_p": 0.9, "top_k": 20, "min_p": 0.05}}},
+        defaults={"temperature": 1.3},
+    )
+    assert found.model_table() == ModelTable(
+        aliases={"fast": "m"},
+        defaults={"m": SamplingDefaults(0.6, 0.9, 20, 0.05)},
+        fallback=SamplingDefaults(temperature=1.3),
+    )
+
+
+def test_free_ports_may_be_asked_for_twice() -> None:
+    found = settings(baseline="http://a:1", port=0, admin_port=0)
+    assert (found.port, found.admin_port) == (0, 0)
+
+
+def test_nothing_changes_after_the_settings_are_built() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        settings(baseline="http://a:1").port = 1
+
+
+def test_the_defaults_are_those_of_the_documentation_and_each_has_a_description() -> None:
+    found = settings(baseline="http://a:1")
+    assert (found.host, found.port, found.admin_host, found.admin_port) == ("0.0.0.0", 8080, "127.0.0.1", 8081)
+    assert (found.policy, found.threshold, found.first_byte_timeout_s, found.idle_timeout_s) == ("threshold", 1.0, 0, 0)
+    assert found.body_max_bytes == 64 * 1024 * 1024
+    assert found.upstream_keepalive_s < 5
+    for name, field in Settings.model_fields.items():
+        assert field.description, name
+
+
+def test_a_yaml_file_with_everything_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "breakeven.yaml"
+    path.write_text(yaml.safe_dump({**TWO_POOLS, "policy": "pinned:eagle", "aliases": {"fast": "m"}, "port": 80}))
+    found = settings(config=path)
+    assert (found.port, found.policy, found.aliases) == (80, "pinned:eagle", {"fast": "m"})
+    assert len(found.addresses()) == 3

@@ -1,0 +1,222 @@
+"""`breakeven.metrics`: counted once, shown as Prometheus reads it, and unknown is left out."""
+
+import sys
+from collections.abc import Mapping
+from time import perf_counter
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from breakeven import metric_table as table
+from breakeven.fleet import Fleet, PoolSpec, ProbeSucceeded, Scraped, Started
+from breakeven.metrics import Metrics
+from breakeven.record import Outcome, RequestRecord
+from breakeven_policies.snapshot import EngineSignals, Health, PoolKind
+
+POOLS = (
+    PoolSpec("base", PoolKind.PLAIN, "none", 0, ("base-0",)),
+    PoolSpec("spec", PoolKind.SPECULATIVE, "eagle3", 3, ("spec-0", "spec-1")),
+)
+
+
+class Page:
+    """A rendered page, read by Prometheus' own parser."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.families = list(text_string_to_metric_families(text))
+        self._values = {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in self.families
+            for sample in family.samples
+        }
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self._values.get((name, frozenset(labels.items())))
+
+    @property
+    def series(self) -> int:
+        return len(self._values)
+
+
+async def page_of(metrics: Metrics, fleet: Fleet | None = None, now_s: float = 0.0) -> Page:
+    snapshot = (fleet or Fleet(POOLS)).snapshot(now_s)
+    return Page((await metrics.render(snapshot, "threshold")).decode())
+
+
+def record(**changes: object) -> RequestRecord:
+    made = RequestRecord("id", "chat.completions", received_s=10.0, stream=True, pool="spec", backend="spec-0")
+    made.reason, made.outcome, made.attempts = "temperature_within_threshold", Outcome.COMPLETED, 1
+    made.decided_s, made.sent_s, made.first_token_s, made.finished_s = 10.00001, 10.0002, 10.5, 12.5
+    made.prompt_tokens, made.completion_tokens = 20, 101
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
+
+
+async def test_a_refused_request_is_counted_under_no_pool_and_measures_only_its_decision() -> None:
+    metrics = Metrics(POOLS)
+    metrics.observe(record(pool=None, backend=None, reason="no_backend", outcome=Outcome.REFUSED, sent_s=None))
+    metrics.observe(record(pool=None, backend=None, reason=None, outcome=Outcome.CLIENT_ERROR, decided_s=None))
+    page = await page_of(metrics)
+    assert page.value("breakeven_requests_total", pool="none", reason="no_backend", outcome="refused") == 1
+    assert page.value("breakeven_requests_total", pool="none", reason="none", outcome="client_error") == 1
+    assert page.value("breakeven_decision_seconds_count") == 1
+    assert page.value("breakeven_request_duration_seconds_count", pool="none") is None
+
+
+async def test_a_finished_stream_fills_every_histogram_once() -> None:
+    metrics = Metrics(POOLS)
+    metrics.observe(record())
+    page = await page_of(metrics)
+    labels = {"pool": "spec", "reason": "temperature_within_threshold", "outcome": "completed"}
+    assert page.value("breakeven_requests_total", **labels) == 1
+    assert page.value("breakeven_decision_seconds_sum") == pytest.approx(1e-5)
+    assert page.value("breakeven_added_latency_seconds_sum") == pytest.approx(2e-4)
+    assert page.value("breakeven_time_to_first_token_seconds_sum", pool="spec") == pytest.approx(0.5)
+    assert page.value("breakeven_time_per_output_token_seconds_sum", pool="spec") == pytest.approx(0.02)
+    assert page.value("breakeven_request_duration_seconds_sum", pool="spec") == pytest.approx(2.5)
+    assert page.value("breakeven_prompt_tokens_total", pool="spec") == 20
+    assert page.value("breakeven_completion_tokens_total", pool="spec") == 101
+
+
+@pytest.mark.parametrize(
+    ("changes", "metric"),
+    [
+        ({"attempts": 2}, table.ADDED_LATENCY),
+        ({"sent_s": None}, table.ADDED_LATENCY),
+        ({"first_token_s": None}, table.FIRST_TOKEN),
+        ({"stream": False}, table.FIRST_TOKEN),
+        ({"stream": False}, table.TOKEN_TIME),
+        ({"first_token_s": None}, table.TOKEN_TIME),
+        ({"completion_tokens": None}, table.TOKEN_TIME),
+        ({"completion_tokens": 1}, table.TOKEN_TIME),
+        ({"completion_tokens": 0}, table.TOKEN_TIME),
+        ({"finished_s": None}, table.DURATION),
+    ],
+)
+async def test_a_duration_that_means_nothing_is_not_observed(
+    changes: Mapping[str, object], metric: table.Metric
+) -> None:
+    metrics = Metrics(POOLS)
+    metrics.observe(record(**changes))
+    labels = {"pool": "spec"} if metric.labels else {}
+    assert (await page_of(metrics)).value(f"{metric.name}_count", **labels) == 0
+
+
+async def test_tokens_are_counted_only_where_the_engine_said_how_many() -> None:
+    metrics = Metrics(POOLS)
+    metrics.observe(record(prompt_tokens=None, completion_tokens=None))
+    page = await page_of(metrics)
+    assert page.value("breakeven_prompt_tokens_total", pool="spec") == 0
+    assert page.value("breakeven_completion_tokens_total", pool="spec") == 0
+
+
+async def test_buckets_are_cumulative_and_a_value_on_a_bound_is_within_it() -> None:
+    metrics = Metrics(POOLS)
+    for duration_s in (0.05, 0.06, 10_000.0):
+        metrics.observe(record(received_s=0.0, decided_s=None, finished_s=duration_s))
+    page = await page_of(metrics)
+    name = "breakeven_request_duration_seconds_bucket"
+    assert [page.value(name, pool="spec", le=bound) for bound in ("0.05", "0.1", "512.0", "+Inf")] == [1, 2, 2, 3]
+
+
+async def test_gauges_of_backends_come_from_the_fleet_at_this_moment() -> None:
+    metrics, fleet = Metrics(POOLS), Fleet(POOLS)
+    fleet.apply(ProbeSucceeded("spec-0"))
+    fleet.apply(Started("spec-0"))
+    event = Scraped("spec-0", EngineSignals(running=3.0, waiting=0.0, kv_usage=0.25), 5.0)
+    fleet.apply(event)
+    metrics.scraped(event)
+    page = await page_of(metrics, fleet, now_s=7.0)
+    spec = {"pool": "spec", "backend": "spec-0"}
+    assert page.value("breakeven_requests_in_flight", **spec) == 1
+    assert page.value("breakeven_backend_ready", **spec) == 1
+    assert page.value("breakeven_backend_ready", pool="base", backend="base-0") == 0
+    assert page.value("breakeven_engine_requests_running", **spec) == 3
+    assert page.value("breakeven_engine_requests_waiting", **spec) == 0
+    assert page.value("breakeven_engine_kv_cache_usage_ratio", **spec) == 0.25
+    assert page.value("breakeven_engine_signal_age_seconds", **spec) == 2
+
+
+async def test_what_an_engine_does_not_report_is_absent_and_not_zero() -> None:
+    metrics, fleet = Metrics(POOLS), Fleet(POOLS)
+    for event in (Scraped("spec-0", EngineSignals(), 5.0), Scraped("base-0", EngineSignals(waiting=1.0), 5.0)):
+        fleet.apply(event)
+        metrics.scraped(event)
+    page = await page_of(metrics, fleet)
+    for name in (
+        "requests_running",
+        "requests_waiting",
+        "kv_cache_usage_ratio",
+        "acceptance_length",
+        "signal_age_seconds",
+    ):
+        assert page.value(f"breakeven_engine_{name}", pool="spec", backend="spec-0") is None
+    assert page.value("breakeven_engine_requests_running", pool="base", backend="base-0") is None
+    assert page.value("breakeven_engine_requests_waiting", pool="base", backend="base-0") == 1
+    assert page.value("breakeven_engine_acceptance_length", pool="base", backend="base-0") is None
+
+
+async def test_acceptance_is_shown_for_an_engine_that_speculates() -> None:
+    metrics, fleet = Metrics(POOLS), Fleet(POOLS)
+    for second, count in ((1.0, 100.0), (3.0, 200.0)):
+        signals = EngineSignals(drafts=count, draft_tokens=3 * count, accepted_tokens=1.5 * count)
+        fleet.apply(Scraped("spec-0", signals, second))
+        metrics.scraped(Scraped("spec-0", signals, second))
+    page = await page_of(metrics, fleet)
+    assert page.value("breakeven_engine_acceptance_length", pool="spec", backend="spec-0") == 2.5
+    assert page.value("breakeven_engine_draft_acceptance_ratio", pool="spec", backend="spec-0") == 0.5
+
+
+async def test_events_of_backends_are_counted_under_their_pool() -> None:
+    metrics = Metrics(POOLS)
+    metrics.attempt("spec", "spec-1", "refused")
+    metrics.health_changed("spec", "spec-1", Health.DOWN)
+    metrics.probe_failed("spec-1")
+    metrics.scrape_failed("spec-1")
+    metrics.scrape_failed("spec-1")
+    metrics.client_connections += 4
+    page = await page_of(metrics)
+    spec = {"pool": "spec", "backend": "spec-1"}
+    assert page.value("breakeven_upstream_attempts_total", result="refused", **spec) == 1
+    assert page.value("breakeven_backend_health_changes_total", health="down", **spec) == 1
+    assert page.value("breakeven_backend_probe_failures_total", **spec) == 1
+    assert page.value("breakeven_backend_scrape_failures_total", **spec) == 2
+    assert page.value("breakeven_client_connections") == 4
+    assert page.value("breakeven_policy_info", policy="threshold") == 1
+    with pytest.raises(KeyError):
+        metrics.probe_failed("unknown")
+
+
+async def test_the_page_has_every_metric_of_the_table_once_and_those_of_the_process() -> None:
+    page = await page_of(Metrics(POOLS))
+    types = [line.split()[2:] for line in page.text.splitlines() if line.startswith("# TYPE")]
+    assert [[metric.name, metric.kind] for metric in table.TABLE] == [line for line in types if "breakeven" in line[0]]
+    assert page.value("process_open_fds") is not None
+    assert len({name for name, _ in types}) == len(types)
+
+
+async def test_the_number_of_series_does_not_grow_with_what_clients_send() -> None:
+    metrics = Metrics(POOLS)
+    metrics.observe(record())
+    before = (await page_of(metrics)).series
+    for number in range(1000):
+        metrics.observe(record(model=f"model-{number}", request_id=f"id-{number}", endpoint="chat.completions"))
+    page = await page_of(metrics)
+    assert page.series == before
+    assert len(page.text) < 100_000
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="a tracer multiplies the cost")
+def test_observing_a_request_costs_microseconds() -> None:
+    metrics, finished = Metrics(POOLS), record()
+
+    def timed() -> float:
+        began = perf_counter()
+        for _ in range(1000):
+            metrics.observe(finished)
+        return (perf_counter() - began) / 1000
+
+    # 4 µs measured; the bound leaves room for a busy machine and still catches a tenfold cost.
+    assert min(timed() for _ in range(5)) < 20e-6

@@ -1,0 +1,238 @@
+"""`breakeven.probe`: answers become events, and a slow engine delays no other (field cases B54, B56, B58, B73)."""
+
+import asyncio
+import json
+import logging
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from breakeven.clock import monotonic_s
+from breakeven.config import BackendAddress
+from breakeven.engine_client import EngineClient
+from breakeven.fleet import Fleet, FleetEvent, ModelsListed, PoolSpec, ProbeFailed, ProbeSucceeded, Scraped
+from breakeven.metrics import Metrics
+from breakeven.model_cards import ModelDirectory
+from breakeven.probe import SCRAPE_FAILURES_MAX, EngineWatch, Listeners, Prober, Rhythm
+from breakeven_policies.snapshot import EngineSignals, Health, PoolKind
+from tests.router.scripted_engine import Answer, ScriptedEngine, free_port, never, says, scripted_engine
+
+POOL = PoolSpec("spec", PoolKind.SPECULATIVE, "eagle3", 3, ("spec-0", "spec-1"))
+METRICS = b"vllm:num_requests_running 3.0\n"
+MODELS = json.dumps({"data": [{"id": "m"}, {"id": "n"}]}).encode()
+TLS = ssl.create_default_context()
+FAST = Rhythm(health_s=0.01, scrape_s=0.01, models_s=0.01, timeout_s=5.0)
+SLOW = Rhythm(health_s=0.01, scrape_s=3600, models_s=3600, timeout_s=5.0)
+
+
+class Ear:
+    """Hears events; the fleet hears them too."""
+
+    def __init__(self) -> None:
+        self.events: list[FleetEvent] = []
+        self.fleet = Fleet((POOL,))
+        self.metrics = Metrics((POOL,))
+        self.directory = ModelDirectory(POOL.backends, {})
+        self.heard = asyncio.Condition()
+        self.listeners = Listeners(self.hear, self.metrics, self.directory, monotonic_s)
+
+    def hear(self, event: FleetEvent) -> None:
+        self.events.append(event)
+        self.fleet.apply(event)
+        asyncio.get_running_loop().create_task(self.wake())
+
+    async def wake(self) -> None:
+        async with self.heard:
+            self.heard.notify_all()
+
+    def count(self, kind: type[FleetEvent], backend: str = "spec-0") -> int:
+        return sum(isinstance(event, kind) and event.backend == backend for event in self.events)
+
+    async def until(self, kind: type[FleetEvent], times: int = 1, backend: str = "spec-0") -> None:
+        async with self.heard:
+            await self.heard.wait_for(lambda: self.count(kind, backend) >= times)
+
+    def health(self, index: int = 0) -> Health:
+        return self.fleet.snapshot(0.0).pools[0].backends[index].health
+
+    async def failures(self, kind: str) -> float:
+        page = (await self.metrics.render(self.fleet.snapshot(0.0), "x")).decode()
+        prefix = f'breakeven_backend_{kind}_failures_total{{backend="spec-0",pool="spec"}} '
+        return float(page.split(prefix)[1].split("\n")[0])
+
+
+@asynccontextmanager
+async def watch(ear: Ear, **answers: Answer) -> AsyncIterator[tuple[EngineWatch, ScriptedEngine]]:
+    async with scripted_engine(**answers) as engine:
+        address = BackendAddress("spec-0", "spec", "127.0.0.1", engine.port, tls=False)
+        async with EngineClient(address, 5.0, TLS) as client:
+            yield EngineWatch(client, FAST, ear.listeners), engine
+
+
+@asynccontextmanager
+async def probing(ear: Ear, rhythm: Rhythm, *ports: int) -> AsyncIterator[None]:
+    addresses = tuple(
+        BackendAddress(f"spec-{index}", "spec", "127.0.0.1", port, tls=False) for index, port in enumerate(ports)
+    )
+    task = asyncio.create_task(Prober(addresses, rhythm, ear.listeners).run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_failed_health_check_is_an_event_and_counted() -> None:
+    ear = Ear()
+    async with watch(ear, health=says(500)) as (engine, _):
+        await engine.check_health()
+    assert ear.events == [ProbeFailed("spec-0", "GET /health answered 500")]
+    assert await ear.failures("probe") == 1
+
+
+async def test_a_metrics_page_that_cannot_be_read_takes_nothing_out_and_is_counted() -> None:
+    ear = Ear()
+    async with watch(ear, health=says(200), metrics=says(500)) as (engine, _):
+        await engine.check_health()
+        await engine.scrape()
+    assert ear.events == [ProbeSucceeded("spec-0")]
+    assert ear.health() is Health.READY
+    assert await ear.failures("scrape") == 1
+
+
+async def test_figures_that_can_no_longer_be_read_are_forgotten_once() -> None:
+    ear = Ear()
+    async with watch(ear, metrics=says(200, METRICS)) as (engine, script):
+        await engine.scrape()
+        script.answers["/metrics"] = says(500)
+        for _ in range(SCRAPE_FAILURES_MAX - 1):
+            await engine.scrape()
+        assert ear.count(Scraped) == 1
+        for _ in range(3):
+            await engine.scrape()
+    signals = [event.signals for event in ear.events if isinstance(event, Scraped)]
+    assert signals == [EngineSignals(running=3.0), EngineSignals()]
+
+
+async def test_a_list_of_models_that_fails_leaves_the_last_one() -> None:
+    ear = Ear()
+    async with watch(ear, v1_models=says(200, MODELS)) as (engine, script):
+        await engine.list_models()
+        script.answers["/v1/models"] = says(500)
+        await engine.list_models()
+    assert ear.events == [ModelsListed("spec-0", frozenset({"m", "n"}))]
+    assert ear.directory.card("m") == b'{"id":"m"}'
+
+
+async def test_trouble_is_logged_when_it_begins_changes_and_ends(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    ear = Ear()
+    async with watch(ear, health=says(200)) as (engine, script):
+        for status in (200, 500, 500, 503, 401, 401, 200, 200):
+            script.answers["/health"] = says(status)
+            await engine.check_health()
+    told = [record.getMessage() for record in caplog.records if record.name == "breakeven.probe"]
+    assert [line.removeprefix("spec-0: health: ") for line in told] == [
+        "GET /health answered 500",
+        "GET /health answered 503",
+        "GET /health answered 401: the pool's api_key is missing or not accepted",
+        "works again",
+    ]
+
+
+async def test_an_engine_is_asked_at_once_and_then_for_everything_it_knows() -> None:
+    ear = Ear()
+    async with (
+        scripted_engine(health=says(200), metrics=says(200, METRICS), v1_models=says(200, MODELS)) as engine,
+        probing(ear, Rhythm(3600, 3600, 3600, 5.0), engine.port),
+    ):
+        await ear.until(Scraped)
+        await ear.until(ModelsListed)
+    assert ear.count(ProbeSucceeded) == 1
+    backend = ear.fleet.snapshot(0.0).pools[0].backends[0]
+    assert (backend.health, backend.models) == (Health.READY, frozenset({"m", "n"}))
+    assert backend.signals == EngineSignals(running=3.0)
+
+
+async def test_everything_is_asked_again_and_again() -> None:
+    ear = Ear()
+    async with (
+        scripted_engine(health=says(200), metrics=says(200, METRICS), v1_models=says(200, MODELS)) as engine,
+        probing(ear, FAST, engine.port),
+    ):
+        for kind in (ProbeSucceeded, Scraped, ModelsListed):
+            await ear.until(kind, times=3)
+
+
+async def test_an_engine_that_never_answers_delays_no_other() -> None:
+    ear = Ear()
+    async with (
+        scripted_engine(health=never, metrics=never, v1_models=never) as hung,
+        scripted_engine(health=says(200), metrics=says(200, METRICS), v1_models=never) as well,
+        probing(ear, FAST, hung.port, well.port),
+    ):
+        await ear.until(Scraped, times=3, backend="spec-1")
+        await ear.until(ProbeSucceeded, times=3, backend="spec-1")
+    assert ear.count(ProbeSucceeded, "spec-0") == ear.count(ProbeFailed, "spec-0") == 0
+
+
+async def test_an_engine_that_is_not_there_is_not_asked_for_more_and_used_once_it_is() -> None:
+    ear = Ear()
+    port = await free_port()
+    async with probing(ear, SLOW, port):
+        await ear.until(ProbeFailed, times=2)
+        assert ear.health() is Health.DOWN
+        assert await ear.failures("scrape") == 0
+        answers = {"/health": says(503), "/metrics": says(200, METRICS), "/v1/models": says(200, MODELS)}
+        engine = ScriptedEngine(answers)
+        server = await asyncio.start_server(engine.serve, "127.0.0.1", port)
+        await engine.until_asked("/health", 2)
+        assert engine.times_asked("/metrics") == engine.times_asked("/v1/models") == 0
+        answers["/health"] = says(200)
+        await ear.until(Scraped)
+        await ear.until(ModelsListed)
+        assert ear.health() is Health.READY
+        server.close()
+        await server.wait_closed()
+
+
+async def test_an_engine_that_comes_back_is_asked_anew() -> None:
+    ear = Ear()
+    async with (
+        scripted_engine(health=says(200), metrics=says(200, METRICS), v1_models=says(200, MODELS)) as engine,
+        probing(ear, SLOW, engine.port),
+    ):
+        await ear.until(ModelsListed)
+        engine.answers["/health"] = says(503)
+        await ear.until(ProbeFailed)
+        engine.answers["/health"] = says(200)
+        await ear.until(ModelsListed, times=2)
+        await ear.until(Scraped, times=2)
+
+
+async def test_a_busy_engine_that_misses_a_probe_is_still_scraped() -> None:
+    ear = Ear()
+    async with watch(ear, health=says(200), metrics=says(200, METRICS)) as (engine, script):
+        keeping = asyncio.create_task(engine.keep_signals())
+        await engine.check_health()
+        await ear.until(Scraped)
+        script.answers["/health"] = says(500)
+        await engine.check_health()
+        seen = ear.count(Scraped)
+        await ear.until(Scraped, times=seen + 2)
+        keeping.cancel()
+    assert ear.health() is Health.READY
+
+
+async def test_a_key_is_sent_with_every_probe() -> None:
+    ear = Ear()
+    async with scripted_engine(health=says(200), v1_models=says(200, MODELS), metrics=says(200, METRICS)) as engine:
+        address = BackendAddress("spec-0", "spec", "127.0.0.1", engine.port, tls=False, authorization=b"Bearer sesame")
+        task = asyncio.create_task(Prober((address,), SLOW, ear.listeners).run())
+        await ear.until(ModelsListed)
+        await ear.until(Scraped)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert all(b"authorization: Bearer sesame" in head for head in engine.heads)

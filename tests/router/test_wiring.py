@@ -1,0 +1,156 @@
+"""`breakeven.wiring`: the order in which things start and stop (field cases B51, B58)."""
+
+import asyncio
+import logging
+import resource
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from breakeven.clock import utc_now
+from breakeven.config import Settings
+from breakeven.config_sources import build_settings
+from breakeven.recorder import Recorder
+from breakeven.wiring import OPEN_FILES_MIN, Router, StartError, bind, raise_open_files, ready_line, reason
+from tests.router.scripted_engine import free_port, says, scripted_engine
+
+pytestmark = pytest.mark.usefixtures("clean_environment")
+
+
+def settings(**values: Any) -> Settings:
+    fixed = {"host": "127.0.0.1", "port": 0, "admin_port": 0, "probe_interval_s": 0.02, "drain_timeout_s": 0.2}
+    return build_settings(Settings, {"baseline": "http://127.0.0.1:1", **fixed, **values})
+
+
+@asynccontextmanager
+async def running(**values: Any) -> AsyncIterator[tuple[Router, httpx.AsyncClient]]:
+    router = Router(settings(**values), Recorder(None, utc_now))
+    await router.start()
+    async with httpx.AsyncClient() as client:
+        try:
+            yield router, client
+        finally:
+            await router.stop()
+
+
+async def until_ready(router: Router, client: httpx.AsyncClient) -> None:
+    while (await client.get(f"http://127.0.0.1:{router.port}/ready")).status_code != 200:  # noqa: ASYNC110  # over HTTP
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.slow
+async def test_a_router_without_an_engine_lives_and_is_not_ready() -> None:
+    async with running(baseline=f"http://127.0.0.1:{await free_port()}") as (router, client):
+        for port in (router.port, router.admin_port):
+            assert (await client.get(f"http://127.0.0.1:{port}/health")).status_code == 200
+            assert (await client.get(f"http://127.0.0.1:{port}/ready")).status_code == 503
+
+
+@pytest.mark.parametrize("setting", ["port", "admin_port"])
+async def test_a_port_in_use_is_named_and_nothing_stays_behind(setting: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        before = asyncio.all_tasks()
+        router = Router(settings(**{setting: port}), Recorder(None, utc_now))
+        with pytest.raises(StartError) as caught:
+            await router.start()
+        assert str(caught.value) == f"{setting}: cannot listen on 127.0.0.1:{port}: address already in use"
+        assert asyncio.all_tasks() == before
+
+
+@pytest.mark.slow
+async def test_an_engine_that_answers_makes_the_router_ready_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with (
+        scripted_engine(health=says(200)) as engine,
+        running(baseline=f"http://127.0.0.1:{engine.port}") as (router, client),
+    ):
+        await until_ready(router, client)
+        page = (await client.get(f"http://127.0.0.1:{router.admin_port}/metrics")).text
+    assert "baseline-0 (baseline) is ready" in caplog.text
+    assert 'breakeven_backend_ready{backend="baseline-0",pool="baseline"} 1.0' in page
+    assert 'breakeven_backend_health_changes_total{backend="baseline-0",health="ready",pool="baseline"} 1.0' in page
+
+
+@pytest.mark.slow
+async def test_a_stopping_router_is_not_ready_and_takes_no_new_connection() -> None:
+    async with scripted_engine(health=says(200)) as engine, httpx.AsyncClient() as client:
+        router = Router(settings(baseline=f"http://127.0.0.1:{engine.port}"), Recorder(None, utc_now))
+        await router.start()
+        await until_ready(router, client)
+        await router.stop()
+        assert not router.ready()
+        for port in (router.port, router.admin_port):
+            with pytest.raises(httpx.ConnectError):
+                await client.get(f"http://127.0.0.1:{port}/health")
+
+
+@pytest.mark.slow
+async def test_the_router_runs_until_it_is_told_to_stop() -> None:
+    async with running() as (router, _):
+        stop = asyncio.Event()
+        serving = asyncio.create_task(router.run_until(stop))
+        await asyncio.sleep(0)
+        assert not serving.done()
+        stop.set()
+        await serving
+
+
+@pytest.mark.slow
+async def test_a_probe_that_breaks_ends_the_router_instead_of_leaving_it_blind(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(_: object) -> None:
+        message = "a fault of ours"
+        raise ValueError(message)
+
+    monkeypatch.setattr("breakeven.probe.Prober.run", broken)
+    async with running() as (router, _):
+        with pytest.raises(ValueError, match="a fault of ours"):
+            await router.run_until(asyncio.Event())
+
+
+def test_the_ready_line_names_both_addresses() -> None:
+    assert ready_line(settings(host="::1"), 8080, 8081) == (
+        "breakeven ready on http://[::1]:8080, admin on http://127.0.0.1:8081\n"
+    )
+
+
+def test_a_host_that_does_not_exist_is_named() -> None:
+    with pytest.raises(StartError, match=r"^admin_port: cannot listen on nowhere\.invalid:1: "):
+        bind("nowhere.invalid", 1, "admin_port")
+
+
+def test_the_reason_of_an_error_is_the_systems_own_word() -> None:
+    assert reason(OSError(98, "error while attempting to bind on address ('127.0.0.1', 1): in use")) == (
+        "address already in use"
+    )
+    assert reason(OSError("Odd")) == "odd"
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked_for", "allowed"),
+    [((100, 200), [(200, 200)], 200), ((200, 200), [], 200), ((100, resource.RLIM_INFINITY), [], 100)],
+)
+def test_descriptors_are_raised_to_what_the_system_grants(
+    limits: tuple[int, int], asked_for: list[tuple[int, int]], allowed: int,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    granted: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: granted.append(wanted))
+    raise_open_files()
+    assert granted == asked_for
+    assert f"only {allowed} open files" in caplog.text
+
+
+def test_enough_descriptors_are_nothing_to_talk_about(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (OPEN_FILES_MIN, OPEN_FILES_MIN))
+    raise_open_files()
+    assert caplog.text == ""
