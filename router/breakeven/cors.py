@@ -25,7 +25,8 @@ class Cors:
         if origin is None or not ("*" in self.origins or origin.decode("latin-1") in self.origins):
             return ()
         return (
-            b"access-control-allow-origin: %b\r\nvary: origin\r\naccess-control-expose-headers: %b\r\n" % (origin, EXPOSED),
+            b"access-control-allow-origin: %b\r\nvary: origin\r\naccess-control-expose-headers: %b\r\n"
+            % (origin, EXPOSED),
         )
 
     def preflight(self, headers: list[Header]) -> tuple[bytes, ...]:

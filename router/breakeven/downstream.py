@@ -75,9 +75,7 @@ class Connection(asyncio.Protocol):
         "_limits", "_now", "_paused", "_reader", "_responder", "_timer", "_transport",
     )  # fmt: skip
 
-    def __init__(
-        self, handler: Handler, limits: Limits, connections: Register, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, handler: Handler, limits: Limits, connections: Register, now: Callable[[], float]) -> None:
         self._handler = handler
         self._limits = limits
         self._connections = connections

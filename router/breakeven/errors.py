@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class ApiError(Exception):
     """An answer that no engine gave.
 
-    `status` 4xx: the client's fault, retrying is hopeless; 5xx: ours or an engine's. `code` and `param` are None or plain
-    strings. `retry_after_s` becomes the header Retry-After, `allow` the header Allow of a 405.
+    `status` 4xx: the client's fault, retrying is hopeless; 5xx: ours or an engine's. `code` and `param` are None or
+    plain strings. `retry_after_s` becomes the header Retry-After, `allow` the header Allow of a 405.
     """
 
     status: int
@@ -73,8 +73,8 @@ def upstream_timeout(message: str) -> ApiError:
 
 
 STREAM_CUT = (
-    b'data: {"error":{"message":"upstream connection lost","type":"server_error","param":null,"code":"upstream_error"}}\n\n'
-    b"data: [DONE]\n\n"
+    b'data: {"error":{"message":"upstream connection lost","type":"server_error","param":null,'
+    b'"code":"upstream_error"}}\n\ndata: [DONE]\n\n'
 )
 """The end of a stream whose engine is gone: names no host, and says that this is all (field case B39)."""
 

@@ -130,11 +130,21 @@ def _reconnect(exchange: Exchange) -> Commands:
     return (Command.RECONNECT,)
 
 
-def _next_or_give_up(exchange: Exchange) -> Commands:
+def _next(exchange: Exchange) -> Commands:
+    exchange.attempt += 1
+    exchange.state = State.CONNECTING
+    return (Command.CONNECT,)
+
+
+def _not_reached(exchange: Exchange) -> Commands:
     if exchange.has_next:
-        exchange.attempt += 1
-        exchange.state = State.CONNECTING
-        return (Command.CONNECT,)
+        return _next(exchange)
+    return _finish(exchange, Outcome.REFUSED, Command.ANSWER_ERROR)
+
+
+def _lost_before_head(exchange: Exchange) -> Commands:
+    if exchange.has_next:
+        return _next(exchange)
     return _finish(exchange, Outcome.UPSTREAM_ERROR, Command.ANSWER_ERROR)
 
 
@@ -145,7 +155,7 @@ def _head(exchange: Exchange) -> Commands:
 
 def _unavailable(exchange: Exchange) -> Commands:
     if exchange.has_next:
-        return (Command.ABORT_UPSTREAM, *_next_or_give_up(exchange))
+        return (Command.ABORT_UPSTREAM, *_next(exchange))
     return _head(exchange)
 
 
@@ -189,13 +199,13 @@ TABLE: Mapping[State, Mapping[Event, Callable[[Exchange], Commands]]] = {
     },
     State.CONNECTING: {
         Event.CONNECTED: _send,
-        Event.CONNECT_FAILED: _next_or_give_up,
+        Event.CONNECT_FAILED: _not_reached,
         Event.CLIENT_GONE: _client_gone,
         Event.EXPIRED: _refuse_expired,
     },
     State.WAITING: {
         Event.STALE: _reconnect,
-        Event.LOST: _next_or_give_up,
+        Event.LOST: _lost_before_head,
         Event.HEAD: _head,
         Event.HEAD_UNAVAILABLE: _unavailable,
         Event.FIRST_BYTE_TIMEOUT: _time_out,

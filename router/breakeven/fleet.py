@@ -1,8 +1,8 @@
 """The only writer of what the router believes about its engines.
 
 Everything that happens to an engine arrives as an event; `snapshot` hands out an immutable picture. Views are rebuilt
-only for backends that an event touched, so that a snapshot costs the same however large the fleet is. Health follows four
-rules:
+only for backends that an event touched, so that a snapshot costs the same however large the fleet is. Health follows
+four rules:
 
 - a refused connection takes a backend out at once, whoever noticed it: nothing listens there;
 - any other failed probe takes a ready backend out only after `probe_failures_max` in a row: busy is not dead;

@@ -18,7 +18,7 @@ class OwnPages:
         self._ready = ready
 
     def body(self, method: bytes, path: str) -> bytes | None:
-        """The JSON body of a page, None where there is no such page. ApiError: not ready, no such model, not readable."""
+        """The JSON body of a page, None where there is none. ApiError: not ready, no such model, or not GET."""
         page = self._page(path)
         if page is None:
             return None
@@ -51,5 +51,3 @@ class OwnPages:
         if card is None:
             raise unknown_model(model)
         return card
-
-

@@ -39,6 +39,10 @@ class Passage(Protocol):
     def truncated(self) -> bool:
         """Whether the body ended as HTTP without the end that its kind must have."""
 
+    @property
+    def done(self) -> bool:
+        """Whether the engine has said that nothing follows, so that a connection lost now loses nothing."""
+
     def cut(self) -> bytes | None:
         """What tells the client that the rest is lost; None: only a cut connection can."""
 
@@ -53,6 +57,7 @@ class OpaquePassage:
 
     streams = False
     truncated = False
+    done = False
 
     def __init__(self, body_bytes: int | None) -> None:
         self.body_bytes = body_bytes
@@ -81,6 +86,7 @@ class JsonPassage:
 
     streams = False
     truncated = False
+    done = False
 
     def __init__(self, body_bytes: int | None, alias: str | None) -> None:
         self._observer = JsonObserver()
@@ -151,6 +157,11 @@ class StreamPassage:
     def truncated(self) -> bool:
         """Whether neither a finish reason nor an end was seen, on an endpoint whose streams have one."""
         return self._must_end and not self._observer.complete
+
+    @property
+    def done(self) -> bool:
+        """Whether the end event was seen."""
+        return self._observer.done
 
     def cut(self) -> bytes | None:
         """An error event of our own, and the end; a newline first where the engine stopped inside an event."""

@@ -52,21 +52,25 @@ class Prober:
     def __init__(self, addresses: tuple[BackendAddress, ...], rhythm: Rhythm, listeners: Listeners) -> None:
         tls = ssl.create_default_context()
         self._clients = [EngineClient(address, rhythm.timeout_s, tls) for address in addresses]
-        self._watches = [
-            EngineWatch(client, rhythm, listeners, phase=(index + 1) / len(addresses))
+        self._watches = {
+            client.name: EngineWatch(client, rhythm, listeners, phase=(index + 1) / len(addresses))
             for index, client in enumerate(self._clients)
-        ]
+        }
 
     async def run(self) -> None:
         """Ask every engine now, and again and again until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                for watch in self._watches:
+                for watch in self._watches.values():
                     for keep in (watch.keep_health, watch.keep_signals, watch.keep_models):
                         tasks.create_task(keep())
         finally:
             for client in self._clients:
                 await client.close()
+
+    async def check_health(self, backend: str) -> bool:
+        """Ask one engine now, beside its rhythm; whether it is well. KeyError for one that is not configured."""
+        return await self._watches[backend].check_health()
 
 
 class EngineWatch:
@@ -114,8 +118,8 @@ class EngineWatch:
             if self._listening:
                 await ask()
 
-    async def check_health(self) -> None:
-        """Ask once."""
+    async def check_health(self) -> bool:
+        """Ask once; whether the engine is well."""
         event = await self._client.health()
         if isinstance(event, ProbeFailed):
             self._to.metrics.probe_failed(self._name)
@@ -129,6 +133,7 @@ class EngineWatch:
                 self._scrape_now.set()
                 self._list_now.set()
         self._to.apply(event)
+        return not isinstance(event, ProbeFailed)
 
     async def scrape(self) -> None:
         """Read the metrics once."""

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 from breakeven import downstream
@@ -51,7 +51,7 @@ class Visit(NamedTuple):
 
 
 class Proxy:
-    """Serves clients until it is drained. `chance` gives tickets and request ids."""
+    """Serves clients until it is drained. `chance` gives tickets and request ids; `check_health` asks a backend now."""
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class Proxy:
         recorder: Recorder,
         clock: Callable[[], float],
         chance: random.Random,
+        check_health: Callable[[str], Awaitable[bool]],
     ) -> None:
         self._fleet = fleet
         self._policy = policy
@@ -87,6 +88,7 @@ class Proxy:
             now=clock,
             first_byte_timeout_s=settings.first_byte_timeout_s,
             idle_timeout_s=settings.idle_timeout_s,
+            check_health=check_health,
             report=self._report,
             attempted=metrics.attempt,
         )
@@ -130,9 +132,10 @@ class Proxy:
         record.bytes_in = len(request.body)
         lines = (b"x-request-id: %b\r\n" % request_id, *self._cors.lines(request.headers))
         visit = Visit(request, client, record, lines)
+        if self._answer_itself(visit):
+            return
         try:
-            if not self._answer_itself(visit):
-                self._forward(visit)
+            self._forward(visit)
         except ApiError as error:
             self.refuse(visit, error)
 
@@ -180,13 +183,17 @@ class Proxy:
         Relay(self._edge, visit.client, Exchange(route.ranking), shipment, visit.record).start()
 
     def _answer_itself(self, visit: Visit) -> bool:
-        """Preflights and pages of our own; whether it was one of those. ApiError where the answer is an error."""
+        """Preflights and pages of our own, which are no requests to be counted; whether it was one of those."""
         request = visit.request
         preflight = self._cors.preflight(request.headers) if request.method == b"OPTIONS" else ()
         if preflight:
             visit.client.respond(204, (visit.lines[0], *preflight), b"")
             return True
-        body = self._pages.body(request.method, request.path)
+        try:
+            body = self._pages.body(request.method, request.path)
+        except ApiError as error:
+            visit.client.respond(error.status, [*error_lines(error), *visit.lines], error.body())
+            return True
         if body is not None:
             visit.client.respond(200, (*visit.lines, JSON_LINE), body)
         return body is not None

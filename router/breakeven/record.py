@@ -21,9 +21,9 @@ class Outcome(StrEnum):
 class RequestRecord:
     """Filled in while a request lives. Times are seconds on the monotonic clock of the loop; None: it never happened.
 
-    `received_s`: the body was complete; `decided_s`: the policy had answered; `sent_s`: the request was written to the engine
-    that answered in the end; `first_byte_s`: its response head came; `first_token_s`: the first event with generated text;
-    `finished_s`: the end. Token counts are the engine's own usage. `attempts` counts backends tried.
+    `received_s`: the body was complete; `decided_s`: the policy had answered; `sent_s`: the request was written to
+    the engine that answered in the end; `first_byte_s`: its response head came; `first_token_s`: the first event with
+    generated text; `finished_s`: the end. Token counts are the engine's own usage. `attempts` counts backends tried.
     """
 
     request_id: str

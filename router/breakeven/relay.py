@@ -1,12 +1,12 @@
 """Carries one request to an engine and its answer back: the edge at which the commands of `exchange` are carried out.
 
-A relay stands between two sockets: `Receiver` of the upstream connection, `Responder` of the downstream one. What either
-tells it becomes an event of the state machine, and what the machine commands it does. The bytes of an answer go on in the
-same turn of the loop in which they came: nothing is held back, nothing is read ahead of a slow client.
+A relay stands between two sockets: `Receiver` of the upstream connection, `Responder` of the downstream one. What
+either tells it becomes an event of the state machine, and what the machine commands it does. The bytes of an answer
+go on in the same turn of the loop in which they came: nothing is held back, nothing is read ahead of a slow client.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,7 +26,6 @@ from breakeven.headers import (
 from breakeven.passage import Passage, passage_of
 from breakeven.record import Outcome, RequestRecord
 from breakeven_policies.decision import Target
-from breakeven_policies.snapshot import Health
 
 UNAVAILABLE = frozenset((502, 503))
 """Statuses that say that this engine cannot serve now; another one may."""
@@ -46,13 +45,18 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What all relays of a process share. `report` takes every finished record; `attempted` every end of an attempt."""
+    """What all relays of a process share.
+
+    `check_health` asks a backend now whether it is well; `report` takes every finished record, `attempted` every end of
+    an attempt.
+    """
 
     engines: Mapping[str, Engine]
     fleet: Fleet
     now: Callable[[], float]
     first_byte_timeout_s: float
     idle_timeout_s: float
+    check_health: Callable[[str], Awaitable[bool]]
     report: Callable[[RequestRecord], None]
     attempted: Callable[[str, str, str], None]
 
@@ -79,20 +83,8 @@ class Relay:
     """One request between a client and the engines of its ranking."""
 
     __slots__ = (
-        "_client",
-        "_counted",
-        "_edge",
-        "_exchange",
-        "_first_body",
-        "_head",
-        "_heard_s",
-        "_passage",
-        "_record",
-        "_result",
-        "_shipment",
-        "_slow",
-        "_timer",
-        "_upstream",
+        "_asking", "_client", "_counted", "_edge", "_ended", "_exchange", "_first_body", "_head", "_heard_s",
+        "_passage", "_record", "_result", "_shipment", "_slow", "_timer", "_upstream",
     )  # fmt: skip
 
     def __init__(
@@ -107,6 +99,8 @@ class Relay:
         self._counted: Target | None = None
         self._head: upstream.ResponseHead | None = None
         self._first_body = b""
+        self._ended = False
+        self._asking: asyncio.Task[None] | None = None
         self._passage: Passage | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._heard_s = 0.0
@@ -137,18 +131,18 @@ class Relay:
         self._head, self._first_body = head, body
         self._record.first_byte_s = self._edge.now()
         self._disarm()
-        if self._cannot_serve(head.status):
-            self._result = "unavailable"
-            self._on(Event.HEAD_UNAVAILABLE)
+        if head.status == 500 and self._exchange.has_next:
+            # A request that no engine can serve and an engine that serves none look alike: its health tells them apart.
+            self._asking = asyncio.get_running_loop().create_task(self._ask_health())
         else:
-            self._on(Event.HEAD)
+            self._judged(can_serve=head.status not in UNAVAILABLE)
 
     def on_body(self, data: bytes) -> None:
         """Relay what came, as it came."""
         passage = self._passage
-        if passage is None:
-            message = "a body came before its head was relayed"
-            raise ValueError(message)
+        if passage is None:  # the head is still being judged
+            self._first_body += data
+            return
         data = self._watch(passage, data)
         if data:
             self._client.write(data)
@@ -156,9 +150,9 @@ class Relay:
     def on_end(self) -> None:
         """The engine has said everything."""
         self._upstream = None
-        if self._passage is None:
-            message = "a response ended before its head was relayed"
-            raise ValueError(message)
+        if self._passage is None:  # the head is still being judged
+            self._ended = True
+            return
         tail = self._passage.finish(self._edge.now())
         if tail:
             self._client.write(tail)
@@ -168,6 +162,10 @@ class Relay:
         """The engine's connection broke."""
         self._upstream = None
         self._disarm()
+        if self._passage is not None and self._passage.done:
+            self._on(Event.END)
+            return
+        self._stop_asking()
         self._result = "lost"
         self._on(Event.STALE if stale else Event.LOST)
 
@@ -206,11 +204,13 @@ class Relay:
     def connect(self) -> None:
         """Take an idle connection to the current target, or open one."""
         self._leave()
+        self._ended = False
         target = self._exchange.target
         self._edge.fleet.apply(Started(target.backend))
         self._counted = target
         self._result = "abandoned"
         self._record.attempts += 1
+        self._record.pool, self._record.backend = target.pool, target.backend
         connection = self._edge.engines[target.backend].connections.take(self)
         if connection is None:
             self.reconnect()
@@ -263,7 +263,7 @@ class Relay:
             raise ValueError(message)
         self._passage = passage_of(head, self._shipment.alias, must_end=self._shipment.must_end)
         target = self._exchange.target
-        self._record.status, self._record.pool, self._record.backend = head.status, target.pool, target.backend
+        self._record.status = head.status
         self._result = "answered"
         lines = forwarded(head.headers, RESPONSE_DROPPED)
         lines += self._shipment.response_lines
@@ -286,6 +286,8 @@ class Relay:
         """Nothing has gone to the client: say whose fault it was."""
         error = self._error()
         self._record.status = error.status
+        if self._exchange.outcome is Outcome.REFUSED:
+            self._record.reason = error.code
         self._client.respond(error.status, [*error_lines(error), *self._shipment.response_lines], error.body())
 
     def break_off(self) -> None:
@@ -300,6 +302,7 @@ class Relay:
     def finish(self) -> None:
         """Count, record and forget."""
         self._disarm()
+        self._stop_asking()
         self._leave()
         record = self._record
         record.finished_s = self._edge.now()
@@ -318,18 +321,32 @@ class Relay:
         self._record.bytes_out += len(data)
         return passage.feed(data, now_s) if data else data
 
-    def _cannot_serve(self, status: int) -> bool:
-        """502 and 503; a 500 means the same where the engine's own health check fails (field cases, decisions)."""
-        if status in UNAVAILABLE:
-            return True
-        return status == 500 and self._edge.fleet.health(self._exchange.target.backend) is not Health.READY
+    async def _ask_health(self) -> None:
+        can_serve = await self._edge.check_health(self._exchange.target.backend)
+        self._asking = None
+        self._judged(can_serve=can_serve)
+
+    def _stop_asking(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+
+    def _judged(self, *, can_serve: bool) -> None:
+        """Relay the head, or try elsewhere where it means that this engine serves nobody now."""
+        if can_serve:
+            self._on(Event.HEAD)
+        else:
+            self._result = "unavailable"
+            self._on(Event.HEAD_UNAVAILABLE)
+        if self._ended and self._passage is not None:
+            self.on_end()
 
     def _error(self) -> ApiError:
         if self._exchange.outcome is Outcome.CUT_BY_DRAIN:
             return no_backend("The router is shutting down.", "shutting_down")
         if self._exchange.outcome is Outcome.UPSTREAM_TIMEOUT:
             return upstream_timeout("The engine did not begin to answer in time (first_byte_timeout_s).")
-        if self._result == "connect_failed":
+        if self._exchange.outcome is Outcome.REFUSED:
             return no_backend("No engine that can serve this request is reachable.")
         return upstream_error()
 

@@ -25,7 +25,8 @@ from breakeven.probe import Listeners, Prober, Rhythm
 from breakeven.proxy import Proxy
 from breakeven.recorder import Recorder, open_access_log
 from breakeven_policies.policy import Policy
-from breakeven_policies.snapshot import Health
+from breakeven_policies.request import MIN_P_EPSILON
+from breakeven_policies.snapshot import Health, PoolKind
 
 LOG = logging.getLogger(__name__)
 
@@ -57,6 +58,13 @@ class Router:
         self._draining = False
         addresses = settings.addresses()
         directory = ModelDirectory((address.name for address in addresses), settings.aliases)
+        rhythm = Rhythm(
+            health_s=settings.probe_interval_s,
+            scrape_s=settings.scrape_interval_s,
+            models_s=settings.models_interval_s,
+            timeout_s=settings.probe_timeout_s,
+        )
+        self._prober = Prober(addresses, rhythm, Listeners(self.fleet.apply, self.metrics, directory, clock))
         self._proxy = Proxy(
             settings=settings,
             fleet=self.fleet,
@@ -66,14 +74,8 @@ class Router:
             recorder=recorder,
             clock=clock,
             chance=random.Random(),  # noqa: S311  # tickets and request ids need not be secret
+            check_health=self._prober.check_health,
         )
-        rhythm = Rhythm(
-            health_s=settings.probe_interval_s,
-            scrape_s=settings.scrape_interval_s,
-            models_s=settings.models_interval_s,
-            timeout_s=settings.probe_timeout_s,
-        )
-        self._prober = Prober(addresses, rhythm, Listeners(self.fleet.apply, self.metrics, directory, clock))
         self._sights = Sights(
             snapshot=lambda: self.fleet.snapshot(clock()),
             policy=lambda: self._policy.current,
@@ -156,6 +158,7 @@ async def serve(settings: Settings) -> None:
         except OSError as error:
             raise StartError(f"access_log: cannot write {settings.access_log}: {reason(error)}") from None
         router = Router(settings, recorder)
+        warn_of_defaults(settings)
         await router.start()
         # A full collection walks all modules, 60 ms in which no relay moves; frozen, they are left out of it.
         gc.collect()
@@ -177,6 +180,22 @@ def run(settings: Settings) -> None:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     raise_open_files()
     uvloop.run(serve(settings))
+
+
+def warn_of_defaults(settings: Settings) -> None:
+    """Say that a model whose own defaults set min_p sends every bare request to the plain pools (field case B01)."""
+    speculative = [pool.name for pool in settings.pools if pool.kind is PoolKind.SPECULATIVE]
+    defaults = {
+        "defaults": settings.defaults,
+        **{f"models.{name}": model.defaults for name, model in settings.models.items()},
+    }
+    for key, sampling in defaults.items():
+        if speculative and (sampling.min_p or 0.0) > MIN_P_EPSILON:
+            LOG.warning(
+                "%s sets min_p, which speculative engines refuse: no request that leaves min_p out can go to %s",
+                key,
+                ", ".join(speculative),
+            )
 
 
 def ready_line(settings: Settings, port: int, admin_port: int) -> str:

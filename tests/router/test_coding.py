@@ -2,6 +2,7 @@
 
 import gzip
 import zlib
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -60,8 +61,8 @@ def test_what_is_no_complete_gzip_stream_is_400_however_it_is_cut(body: bytes) -
 
 
 def test_a_bomb_is_413_and_never_holds_more_than_one_slice() -> None:
-    bomb = gzip.compress(bytes(200 * SLICE_MAX))
-    assert len(bomb) < 300_000
+    bomb = gzip.compress(bytes(30 * SLICE_MAX), compresslevel=1)
+    assert len(bomb) < SLICE_MAX
     decoder = Decoder("gzip", 2 * SLICE_MAX)
     sizes = []
     with pytest.raises(ApiError) as refused:
@@ -118,7 +119,7 @@ def test_input_is_taken_in_steps_too() -> None:
 def test_any_body_comes_out_as_it_went_in_however_it_is_cut(body: bytes, cuts: list[int], coding: str) -> None:
     coded = gzip.compress(body) if coding == "gzip" else zlib.compress(body)
     edges = [0, *sorted(cuts), len(coded)]
-    pieces = [coded[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    pieces = [coded[start:end] for start, end in pairwise(edges)]
     assert decoded(coding, *pieces) == body
 
 

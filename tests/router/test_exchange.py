@@ -74,6 +74,12 @@ def test_the_last_engines_own_refusal_goes_to_the_client() -> None:
 def test_when_no_backend_is_left_the_router_answers_itself() -> None:
     machine = exchange(A, after=(Event.START,))
     assert machine.on(Event.CONNECT_FAILED) == (Command.ANSWER_ERROR, Command.FINISH)
+    assert machine.outcome is Outcome.REFUSED
+
+
+def test_when_the_last_engine_took_the_request_and_vanished_that_is_its_error() -> None:
+    machine = exchange(A, after=(Event.START, Event.CONNECTED))
+    assert machine.on(Event.LOST) == (Command.ANSWER_ERROR, Command.FINISH)
     assert machine.outcome is Outcome.UPSTREAM_ERROR
 
 
