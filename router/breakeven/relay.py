@@ -133,6 +133,7 @@ class Relay:
         self._disarm()
         if head.status == 500 and self._exchange.has_next:
             # A request that no engine can serve and an engine that serves none look alike: its health tells them apart.
+            self._pause_upstream()
             self._asking = asyncio.get_running_loop().create_task(self._ask_health())
         else:
             self._judged(can_serve=head.status not in UNAVAILABLE)
@@ -178,15 +179,13 @@ class Relay:
     def on_client_slow(self) -> None:
         """Let the engine's socket fill up instead of our memory."""
         self._slow = True
-        if isinstance(self._upstream, upstream.Connection):
-            self._upstream.pause()
+        self._pause_upstream()
 
     def on_client_reading(self) -> None:
         """Read on."""
         self._slow = False
         self._heard_s = self._edge.now()
-        if isinstance(self._upstream, upstream.Connection):
-            self._upstream.resume()
+        self._resume_upstream()
 
     def on_expired(self) -> None:
         """The router stops."""
@@ -276,7 +275,7 @@ class Relay:
         if self._edge.idle_timeout_s:
             self._arm(self._edge.idle_timeout_s, Event.IDLE_TIMEOUT)
         if self._slow:
-            self.on_client_slow()
+            self._pause_upstream()
 
     def complete(self) -> None:
         """The client has everything."""
@@ -324,6 +323,7 @@ class Relay:
     async def _ask_health(self) -> None:
         can_serve = await self._edge.check_health(self._exchange.target.backend)
         self._asking = None
+        self._resume_upstream()
         self._judged(can_serve=can_serve)
 
     def _stop_asking(self) -> None:
@@ -349,6 +349,14 @@ class Relay:
         if self._exchange.outcome is Outcome.REFUSED:
             return no_backend("No engine that can serve this request is reachable.")
         return upstream_error()
+
+    def _pause_upstream(self) -> None:
+        if isinstance(self._upstream, upstream.Connection):
+            self._upstream.pause()
+
+    def _resume_upstream(self) -> None:
+        if isinstance(self._upstream, upstream.Connection):
+            self._upstream.resume()
 
     def _leave(self) -> None:
         """The attempt at the current backend is over."""

@@ -317,11 +317,11 @@ def test_of_an_event_over_the_bound_next_to_nothing_is_kept() -> None:
 
 parts = st.sampled_from(
     [
-        ROLE, STOP, USAGE, DONE, text("x"), text("y"), text('"'), text("é"), text("[DONE]"), text("x", usage=usage(1, 2)),
-        text("y", usage=usage(1, 3)), chunk({"reasoning": "r"}), event({"error": {"type": "E"}}), b": c\n\n", b"\n", b"\r",
-        b"\r\n", b"data: ", b"data", b'{"choices":[{"text":"x"}]}', b"data: {\n", b'data: "a":1}\n', b"\xff", b"event: x\n",
-        event({"type": "message_stop"}), text("z").replace(b"\n", b"\r\n"), text("q").replace(b"\n", b"\r"),
-        text("broken").replace(b"broken", b"bro\\ken"), text("x")[:-40],
+        ROLE, STOP, USAGE, DONE, text("x"), text("y"), text('"'), text("é"), text("[DONE]"),
+        text("x", usage=usage(1, 2)), text("y", usage=usage(1, 3)), chunk({"reasoning": "r"}), event({"error": {"type": "E"}}), b": c\n\n", b"\n",
+        b"\r", b"\r\n", b"data: ", b"data", b'{"choices":[{"text":"x"}]}', b"data: {\n", b'data: "a":1}\n', b"\xff",
+        b"event: x\n", event({"type": "message_stop"}), text("z").replace(b"\n", b"\r\n"), text("x")[:-40],
+        text("q").replace(b"\n", b"\r"), text("broken").replace(b"broken", b"bro\\ken"),
     ]
 )  # fmt: skip
 

@@ -1,0 +1,240 @@
+"""The data plane as a whole, in one process: a proxy between real sockets and a scripted engine."""
+
+import asyncio
+import gzip
+import json
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from breakeven.config import Settings
+from breakeven.fleet import Fleet, ModelsListed, ProbeSucceeded
+from breakeven.metrics import Metrics
+from breakeven.model_cards import ModelDirectory
+from breakeven.proxy import Proxy
+from breakeven.recorder import Recorder
+from breakeven_policies.policy import Policy
+from tests.router.scripted_engine import ScriptedEngine, says, scripted_engine
+
+CHAT = "/v1/chat/completions"
+ANSWER = b'{"model": "m", "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}'
+JSON = b"content-type: application/json"
+BODY = {"model": "m", "messages": [], "temperature": 1.5}
+
+
+@dataclass
+class InForce:
+    current: Policy
+
+
+@dataclass
+class Running:
+    """A proxy that listens, its engine, and a client of it."""
+
+    proxy: Proxy
+    engine: ScriptedEngine
+    client: httpx.AsyncClient
+    metrics: Metrics
+    fleet: Fleet
+
+    def counted(self, name: str = "breakeven_requests_total") -> dict[tuple[str, ...], float]:
+        """The values of one counter, by labels."""
+        return self.metrics._counts[name].values
+
+
+@asynccontextmanager
+async def running(*, ready: bool = True, **changes: object) -> AsyncIterator[Running]:
+    """One plain backend behind a proxy."""
+    async with scripted_engine(v1_chat_completions=says(200, ANSWER, JSON)) as engine:
+        settings = Settings(baseline=[f"http://127.0.0.1:{engine.port}"], **changes)
+        fleet = Fleet(settings.pool_specs())
+        directory = ModelDirectory(["baseline-0"], settings.aliases)
+        directory.update("baseline-0", ({"id": "m", "object": "model"},))
+        if ready:
+            fleet.apply(ProbeSucceeded("baseline-0"))
+            fleet.apply(ModelsListed("baseline-0", frozenset({"m"})))
+        metrics = Metrics(settings.pool_specs())
+
+        async def check_health(_: str) -> bool:
+            return True
+
+        proxy = Proxy(
+            settings=settings,
+            fleet=fleet,
+            policy=InForce(settings.build_policy()),
+            directory=directory,
+            metrics=metrics,
+            recorder=Recorder(None, lambda: datetime.now(UTC)),
+            clock=asyncio.get_running_loop().time,
+            chance=random.Random(7),  # noqa: S311  # repeatable
+            check_health=check_health,
+        )
+        port = await proxy.listen("127.0.0.1", 0)
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            yield Running(proxy, engine, client, metrics, fleet)
+        proxy.close()
+        await proxy.drain(5)
+
+
+@pytest.fixture
+async def run() -> AsyncIterator[Running]:
+    async with running() as run:
+        yield run
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/nowhere", 404, "not_found"),
+        ("POST", "/nowhere", 404, "not_found"),
+        ("POST", "/v1/../metrics", 404, "not_found"),
+        ("GET", CHAT, 405, "method_not_allowed"),
+        ("PUT", CHAT, 405, "method_not_allowed"),
+        ("OPTIONS", CHAT, 405, "method_not_allowed"),
+    ],
+)
+async def test_what_is_not_served_is_refused_in_the_shape_of_openai_and_counted(
+    run: Running, method: str, path: str, status: int, code: str
+) -> None:
+    answer = await run.client.send(httpx.Request(method, f"{run.client.base_url}".rstrip("/") + path))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert answer.headers["x-request-id"]
+    assert run.counted() == {("none", code, "client_error"): 1}
+
+
+async def test_a_body_that_cannot_be_read_is_refused_and_nothing_is_sent(run: Running) -> None:
+    answer = await run.client.post(CHAT, content=b"{")
+    assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
+    assert run.engine.times_asked(CHAT) == 0
+
+
+async def test_a_model_that_nobody_serves_is_not_found(run: Running) -> None:
+    answer = await run.client.post(CHAT, json={**BODY, "model": "nope"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
+    assert run.counted() == {("none", "unknown_model", "client_error"): 1}
+
+
+async def test_without_a_ready_engine_the_answer_is_503_and_when_to_come_back() -> None:
+    async with running(ready=False) as run:
+        answer = await run.client.post(CHAT, json=BODY)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert answer.json()["error"]["code"] == "no_backend"
+        assert run.counted() == {("none", "no_backend", "refused"): 1}
+
+
+async def test_what_a_policy_cannot_place_says_which_rule_forbids_it() -> None:
+    async with scripted_engine(v1_chat_completions=says(200, ANSWER, JSON)) as only, running() as run:
+        run.proxy._policy.current = Settings(
+            speculative=[f"http://127.0.0.1:{only.port}"], policy="pinned:speculative"
+        ).build_policy()
+        assert (await run.client.post(CHAT, json=BODY)).headers["x-breakeven-reason"] == "pinned"
+
+
+async def test_a_request_that_is_no_http_is_answered_and_counted(run: Running) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", run.client.base_url.port)
+    writer.write(b"NONSENSE\r\n\r\n")
+    assert (await reader.read()).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    writer.close()
+    await writer.wait_closed()
+    assert run.counted() == {("none", "invalid_request", "client_error"): 1}
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/v1/models", "/v1/models/m"])
+async def test_pages_of_our_own_are_answered_without_an_engine_and_not_counted(run: Running, path: str) -> None:
+    assert (await run.client.get(path)).status_code == 200
+    assert (await run.client.head(path)).content == b""
+    assert run.counted() == {}
+    assert run.engine.heads == []
+
+
+async def test_a_page_that_says_no_is_not_counted_either() -> None:
+    async with running(ready=False) as run:
+        assert (await run.client.get("/ready")).status_code == 503
+        assert run.counted() == {}
+
+
+async def test_an_answer_says_where_it_came_from_and_why(run: Running) -> None:
+    answer = await run.client.post(CHAT, json=BODY, headers={"x-request-id": "mine"})
+    assert answer.content == ANSWER
+    assert {name: value for name, value in answer.headers.items() if name.startswith("x-")} == {
+        "x-request-id": "mine",
+        "x-breakeven-pool": "baseline",
+        "x-breakeven-backend": "baseline-0",
+        "x-breakeven-reason": "temperature_above_threshold",
+        "x-breakeven-policy": "threshold",
+    }
+    assert run.counted() == {("baseline", "temperature_above_threshold", "completed"): 1}
+    assert run.counted("breakeven_completion_tokens_total") == {("baseline",): 2}
+
+
+async def test_a_generated_request_id_reaches_engine_and_client_alike(run: Running) -> None:
+    answer = await run.client.post(CHAT, json=BODY)
+    assert f"x-request-id: {answer.headers['x-request-id']}\r\n".encode() in run.engine.heads[0]
+
+
+async def test_an_alias_goes_out_under_the_models_name_and_comes_back_under_its_own() -> None:
+    async with running(aliases={"fast": "m"}) as run:
+        answer = await run.client.post(CHAT, json={**BODY, "model": "fast"})
+        assert answer.json()["model"] == "fast"
+        assert b"content-length: %d\r\n" % len(json.dumps({**BODY}, separators=(",", ":"))) in run.engine.heads[0]
+
+
+async def test_a_packed_body_is_unpacked_in_slices_and_decided_by_what_is_in_it(run: Running) -> None:
+    body = json.dumps({**BODY, "padding": "x" * 3_000_000}).encode()
+    answer = await run.client.post(CHAT, content=gzip.compress(body), headers={"content-encoding": "gzip"})
+    assert answer.headers["x-breakeven-reason"] == "temperature_above_threshold"
+    assert b"content-encoding" not in run.engine.heads[0]
+    assert b"content-length: %d\r\n" % len(body) in run.engine.heads[0]
+
+
+async def test_a_packed_body_that_is_broken_or_too_large_is_refused() -> None:
+    async with running(body_max_bytes=1024) as run:
+        for content, status in ((b"no gzip", 400), (gzip.compress(b"x" * 5000), 413)):
+            answer = await run.client.post(CHAT, content=content, headers={"content-encoding": "gzip"})
+            assert answer.status_code == status
+        assert (await run.client.post(CHAT, content=b"x", headers={"content-encoding": "zstd"})).status_code == 415
+        assert run.engine.heads == []
+
+
+async def test_a_client_that_leaves_while_its_body_is_unpacked_starts_nothing(run: Running) -> None:
+    packed = gzip.compress(b"x" * 60_000_000)
+    reader, writer = await asyncio.open_connection("127.0.0.1", run.client.base_url.port)
+    writer.write(
+        b"POST %b HTTP/1.1\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % (CHAT.encode(), len(packed))
+    )
+    writer.write(packed)
+    writer.write_eof()
+    assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
+    assert run.engine.heads == []
+
+
+async def test_browsers_may_call_where_they_are_allowed() -> None:
+    async with running(cors_origins=["https://app.example"]) as run:
+        asked = {"origin": "https://app.example", "access-control-request-method": "POST"}
+        preflight = await run.client.options(CHAT, headers=asked)
+        assert (preflight.status_code, preflight.content) == (204, b"")
+        answer = await run.client.post(CHAT, json=BODY, headers={"origin": "https://app.example"})
+        assert answer.headers["access-control-allow-origin"] == "https://app.example"
+
+
+async def test_open_connections_are_counted(run: Running) -> None:
+    await run.client.get("/health")
+    assert run.metrics.client_connections == 1
+
+
+async def test_a_drained_proxy_is_not_ready_and_takes_nobody_new(run: Running) -> None:
+    assert await run.proxy.drain(5)
+    with pytest.raises(httpx.ConnectError):
+        await run.client.get("/health")
+
+
+async def test_a_port_that_is_taken_is_an_error(run: Running) -> None:
+    with pytest.raises(OSError, match="address already in use"):
+        await run.proxy.listen("127.0.0.1", run.client.base_url.port)
