@@ -1,0 +1,56 @@
+"""What the engine refuses, in vLLM 0.33.0's words and shape (`entrypoints/serve/exception_handling`)."""
+
+import json
+from http import HTTPStatus
+
+
+class EngineError(Exception):
+    """An answer other than 200. `type` is `BadRequestError` and its like from the engine, the HTTP phrase elsewhere."""
+
+    def __init__(self, status: int, message: str, type_: str | None = None, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.type = type_ or HTTPStatus(status).phrase
+        self.param = param
+
+    def body(self) -> bytes:
+        """`{"error":{"message","type","param","code"}}`; the code repeats the status as a number."""
+        error = {"message": self.message, "type": self.type, "param": self.param, "code": self.status}
+        return compact_json({"error": error})
+
+
+def invalid_parameter(message: str, param: str | None = None, value: object = None) -> EngineError:
+    """A request that the engine refuses; as in vLLM the message repeats parameter and value where they are known."""
+    known = [f"{name}={item}" for name, item in (("parameter", param), ("value", value)) if item is not None]
+    return EngineError(400, f"{message} ({', '.join(known)})" if known else message, "BadRequestError", param)
+
+
+def unknown_model(model: str, served: tuple[str, ...]) -> EngineError:
+    """A model that this engine does not serve."""
+    message = f"The model `{model}` does not exist. Valid aliases: {', '.join(served)}."
+    return EngineError(404, message, "NotFoundError", "model")
+
+
+def prompt_too_long(prompt_tokens: int, max_model_len: int) -> EngineError:
+    """A prompt that leaves no room for output."""
+    message = (
+        f"This model's maximum context length is {max_model_len} tokens. However, your prompt contains {prompt_tokens} "
+        "input tokens, which exceeds this limit even without any output tokens. "
+        "Please reduce the length of the input prompt."
+    )
+    return invalid_parameter(message, "input_tokens", prompt_tokens)
+
+
+UNREADABLE_BODY = EngineError(400, "There was an error parsing the body")
+GENERATION_FAILED = EngineError(500, "Internal server error", "InternalServerError")
+"""What vLLM writes into a stream, or answers, when a request fails inside the engine."""
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+"""Kept, because `json.dumps` would build one anew for every call with these settings."""
+
+
+def compact_json(document: object) -> bytes:
+    """As Starlette renders JSON; a lone surrogate, which UTF-8 cannot hold, becomes a question mark."""
+    return _ENCODER.encode(document).encode("utf-8", "replace")
