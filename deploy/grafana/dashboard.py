@@ -1,0 +1,330 @@
+#!/usr/bin/env python3
+"""Writes the Grafana dashboard: what each panel asks and says is a table here, how Grafana wants it spelt is below.
+
+    python deploy/grafana/dashboard.py > deploy/grafana/dashboards/breakeven.json
+
+Change the table, run that, commit both; a test compares them. Every query is checked against a live router's metrics.
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+Json = dict[str, Any]
+
+GRID_WIDTH = 24
+PANEL_HEIGHT = 8
+DATASOURCE: Json = {"type": "prometheus", "uid": "prometheus"}
+POOL = 'pool=~"$pool"'
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One PromQL expression and the legend of its series."""
+
+    expr: str
+    legend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One graph. `unit` is Grafana's name of a unit; `note` says how to read it; `most` ends a bounded axis."""
+
+    title: str
+    unit: str
+    note: str
+    queries: tuple[Query, ...]
+    stacked: bool = False
+    most: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Panels side by side under one heading."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+def rate(metric: str, *by: str, where: str = POOL) -> str:
+    """Events per second, summed over all routers."""
+    selector = f"{metric}{{{where}}}" if where else metric
+    return f"sum by ({', '.join(by)}) (rate({selector}[$__rate_interval]))"
+
+
+def quantiles(metric: str, *by: str, where: str = POOL) -> tuple[Query, ...]:
+    """Median and 95th percentile of a histogram, per combination of `by`."""
+    legend = " · ".join(f"{{{{{label}}}}}" for label in by)
+    buckets = rate(f"{metric}_bucket", *by, "le", where=where)
+    return tuple(
+        Query(f"histogram_quantile({share}, {buckets})", f"{legend} {name}".strip())
+        for share, name in ((0.5, "p50"), (0.95, "p95"))
+    )
+
+
+def per_backend(metric: str) -> tuple[Query, ...]:
+    """A gauge that every router reads off the same engine: its largest reading."""
+    return (Query(f"max by (pool, backend) ({metric}{{{POOL}}})", "{{pool}} · {{backend}}"),)
+
+
+ROWS = (
+    Row(
+        "Traffic",
+        (
+            Panel(
+                "Requests by pool and reason",
+                "reqps",
+                "The reason is the word of the header x-breakeven-reason.",
+                (Query(rate("breakeven_requests_total", "pool", "reason"), "{{pool}} · {{reason}}"),),
+                stacked=True,
+            ),
+            Panel(
+                "Outcomes",
+                "reqps",
+                "rejected_by_engine and client_error are the client's doing, upstream_* the engines'; "
+                "refused: no engine was ready.",
+                (Query(rate("breakeven_requests_total", "outcome", where=""), "{{outcome}}"),),
+                stacked=True,
+            ),
+            Panel(
+                "In flight",
+                "short",
+                "Requests that this router has under way on each backend, and clients connected to it.",
+                (
+                    Query(f"sum by (pool, backend) (breakeven_requests_in_flight{{{POOL}}})", "{{pool}} · {{backend}}"),
+                    Query("sum(breakeven_client_connections)", "client connections"),
+                ),
+            ),
+        ),
+    ),
+    Row(
+        "What a client sees",
+        (
+            Panel(
+                "Time to first token",
+                "s",
+                "From the complete request to the first event with text; streaming requests only.",
+                quantiles("breakeven_time_to_first_token_seconds", "pool"),
+            ),
+            Panel(
+                "Time per output token",
+                "s",
+                "From usage, never from counted events: a speculative engine puts several tokens into one. "
+                "Streams without usage (stream_options.include_usage) are missing here.",
+                quantiles("breakeven_time_per_output_token_seconds", "pool"),
+            ),
+            Panel(
+                "Duration",
+                "s",
+                "From the complete request to the end of its answer.",
+                quantiles("breakeven_request_duration_seconds", "pool"),
+            ),
+            Panel(
+                "Tokens",
+                "short",
+                "Per second, from usage.",
+                (
+                    Query(rate("breakeven_completion_tokens_total", "pool"), "{{pool}} completion"),
+                    Query(rate("breakeven_prompt_tokens_total", "pool"), "{{pool}} prompt"),
+                ),
+            ),
+        ),
+    ),
+    Row(
+        "What the router adds",
+        (
+            Panel(
+                "Added latency",
+                "s",
+                "From the complete request to its last byte written to the engine; first attempts only.",
+                quantiles("breakeven_added_latency_seconds", where=""),
+            ),
+            Panel(
+                "Decision",
+                "s",
+                "From the complete request to the policy's answer.",
+                quantiles("breakeven_decision_seconds", where=""),
+            ),
+            Panel(
+                "Attempts upstream",
+                "reqps",
+                "More attempts than requests: connections fail and the next backend in the ranking takes over.",
+                (
+                    Query(
+                        rate("breakeven_upstream_attempts_total", "pool", "backend", "result"),
+                        "{{pool}} · {{backend}} {{result}}",
+                    ),
+                ),
+            ),
+        ),
+    ),
+    Row(
+        "Speculation",
+        (
+            Panel(
+                "Acceptance length",
+                "short",
+                "Tokens per verified draft, the engine's own token included: 1 is no gain. It pays while it is above "
+                "the ratio of a step with drafts to one without, which grows with the running batch.",
+                per_backend("breakeven_engine_acceptance_length"),
+            ),
+            Panel(
+                "Draft acceptance",
+                "percentunit",
+                "Accepted over drafted tokens. Not the chance of a single token: 0.81 per token at k=5 is 0.56 here.",
+                per_backend("breakeven_engine_draft_acceptance_ratio"),
+                most=1,
+            ),
+        ),
+    ),
+    Row(
+        "Engines",
+        (
+            Panel("Running", "short", "The batch.", per_backend("breakeven_engine_requests_running")),
+            Panel(
+                "Waiting",
+                "short",
+                "In the engine's own queue: it is full.",
+                per_backend("breakeven_engine_requests_waiting"),
+            ),
+            Panel(
+                "KV cache",
+                "percentunit",
+                "In use. Near 1 requests are preempted.",
+                per_backend("breakeven_engine_kv_cache_usage_ratio"),
+                most=1,
+            ),
+            Panel(
+                "Age of these figures",
+                "s",
+                "Since the last successful scrape. Old figures are no ground for a decision.",
+                per_backend("breakeven_engine_signal_age_seconds"),
+            ),
+        ),
+    ),
+    Row(
+        "Health",
+        (
+            Panel(
+                "Ready",
+                "short",
+                "1: requests are sent there.",
+                (Query(f"min by (pool, backend) (breakeven_backend_ready{{{POOL}}})", "{{pool}} · {{backend}}"),),
+                most=1,
+            ),
+            Panel(
+                "Changes of health",
+                "short",
+                "Over the window of the graph's step.",
+                (
+                    Query(
+                        "sum by (pool, backend, health) "
+                        f"(increase(breakeven_backend_health_changes_total{{{POOL}}}[$__rate_interval]))",
+                        "{{pool}} · {{backend}} {{health}}",
+                    ),
+                ),
+            ),
+            Panel(
+                "Failed probes and scrapes",
+                "short",
+                "Per second.",
+                (
+                    Query(
+                        rate("breakeven_backend_probe_failures_total", "pool", "backend"),
+                        "{{pool}} · {{backend}} probes",
+                    ),
+                    Query(
+                        rate("breakeven_backend_scrape_failures_total", "pool", "backend"),
+                        "{{pool}} · {{backend}} scrapes",
+                    ),
+                ),
+            ),
+            Panel(
+                "Routers",
+                "short",
+                "How many run, by version and policy.",
+                (
+                    Query("count by (version) (breakeven_build_info)", "version {{version}}"),
+                    Query("count by (policy) (breakeven_policy_info)", "policy {{policy}}"),
+                ),
+            ),
+        ),
+    ),
+)
+
+
+def row_json(row: Row, top: int) -> list[Json]:
+    """The heading and its panels, `top` grid lines from the top of the page."""
+    width = GRID_WIDTH // len(row.panels)
+    heading: Json = {
+        "type": "row",
+        "title": row.title,
+        "collapsed": False,
+        "gridPos": {"x": 0, "y": top, "w": GRID_WIDTH, "h": 1},
+        "panels": [],
+    }
+    places = ({"x": index * width, "y": top + 1, "w": width, "h": PANEL_HEIGHT} for index in range(len(row.panels)))
+    return [heading, *(panel_json(panel, place) for panel, place in zip(row.panels, places, strict=True))]
+
+
+def panel_json(panel: Panel, place: Json) -> Json:
+    """A time series as Grafana 12 stores it."""
+    custom: Json = {"fillOpacity": 25 if panel.stacked else 0, "lineWidth": 1, "showPoints": "never"}
+    if panel.stacked:
+        custom["stacking"] = {"mode": "normal", "group": "A"}
+    defaults: Json = {"unit": panel.unit, "min": 0, "custom": custom}
+    if panel.most is not None:
+        defaults["max"] = panel.most
+    return {
+        "type": "timeseries",
+        "title": panel.title,
+        "description": panel.note,
+        "datasource": DATASOURCE,
+        "gridPos": place,
+        "fieldConfig": {"defaults": defaults, "overrides": []},
+        "options": {
+            "legend": {"displayMode": "list", "placement": "bottom"},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        },
+        "targets": [
+            {"refId": chr(ord("A") + index), "expr": query.expr, "legendFormat": query.legend, "datasource": DATASOURCE}
+            for index, query in enumerate(panel.queries)
+        ],
+    }
+
+
+def dashboard() -> Json:
+    """The whole page."""
+    tops = accumulate((PANEL_HEIGHT + 1 for _ in ROWS), initial=0)
+    placed = [panel for row, top in zip(ROWS, tops, strict=False) for panel in row_json(row, top)]
+    pool_variable: Json = {
+        "name": "pool",
+        "label": "Pool",
+        "type": "query",
+        "datasource": DATASOURCE,
+        "query": {"query": "label_values(breakeven_backend_ready, pool)", "refId": "pools"},
+        "refresh": 2,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".*",
+        "current": {"text": "All", "value": "$__all"},
+    }
+    return {
+        "uid": "breakeven",
+        "title": "Breakeven",
+        "tags": ["breakeven", "vllm"],
+        "schemaVersion": 39,
+        "editable": False,
+        "time": {"from": "now-15m", "to": "now"},
+        "refresh": "5s",
+        "timezone": "browser",
+        "templating": {"list": [pool_variable]},
+        "panels": [{"id": number, **panel} for number, panel in enumerate(placed, start=1)],
+    }
+
+
+if __name__ == "__main__":
+    json.dump(dashboard(), sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
