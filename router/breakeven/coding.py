@@ -16,6 +16,9 @@ SLICE_MAX = 2**20
 INPUT_MAX = 2**16
 """Bytes of input to one call of zlib: input that inflates to nothing (empty blocks) is as slow as any other."""
 
+MEMBERS_MAX = 1000
+"""gzip streams in one body. RFC 1952 lets them follow one another; a million empty ones would take seconds."""
+
 # Window bits of zlib, which also tell it what header to expect (zlib manual, inflateInit2). "deflate" is the zlib
 # format (RFC 9110, 8.4.1.2); the bare stream that some clients call deflate is answered 400.
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
@@ -24,12 +27,10 @@ _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "def
 class Decoder:
     """Decodes one body by the value of its Content-Encoding header; ApiError 415 names a coding that is unknown here.
 
-    `identity` tells that there is nothing to decode: the body is the caller's to keep as it is. Every coded body is one
-    stream: RFC 1952 lets a file of several gzip members be cut together, but no HTTP client does that, and a body of
-    a million empty members would take seconds.
+    `identity` tells that there is nothing to decode: the body is the caller's to keep as it is.
     """
 
-    __slots__ = ("_coding", "_inflate", "_left", "_limit_bytes", "identity")
+    __slots__ = ("_coding", "_inflate", "_left", "_limit_bytes", "_members_left", "identity")
 
     def __init__(self, coding_header: str, limit_bytes: int) -> None:
         codings = [word.strip().lower() for word in coding_header.split(",")]
@@ -38,7 +39,8 @@ class Decoder:
         self._coding = named[0] if named else "identity"
         if len(named) > 1 or (named and self._coding not in _WINDOW_BITS):
             raise _unsupported(coding_header)
-        self._inflate = zlib.decompressobj(_WINDOW_BITS.get(self._coding, zlib.MAX_WBITS))
+        self._inflate = self._new_member()
+        self._members_left = 0 if self._coding == "deflate" else MEMBERS_MAX - 1
         self._limit_bytes = limit_bytes
         self._left = limit_bytes
 
@@ -61,8 +63,13 @@ class Decoder:
 
     def _inflated(self, data: bytes) -> Iterator[bytes]:
         while True:
-            if self._inflate.eof and data:
-                raise self._corrupt()
+            if self._inflate.eof:
+                if not data:
+                    return
+                if self._members_left == 0:
+                    raise self._corrupt()
+                self._members_left -= 1
+                self._inflate = self._new_member()
             try:
                 output = self._inflate.decompress(data, SLICE_MAX)
             except zlib.error:
@@ -70,12 +77,13 @@ class Decoder:
             self._count(len(output))
             if output:
                 yield output
-            data = self._inflate.unconsumed_tail
+            data = self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail
             # A full slice may leave more behind inside zlib, even where all input is consumed.
             if not data and len(output) < SLICE_MAX:
-                break
-        if self._inflate.unused_data:
-            raise self._corrupt()
+                return
+
+    def _new_member(self) -> "zlib._Decompress":
+        return zlib.decompressobj(_WINDOW_BITS.get(self._coding, zlib.MAX_WBITS))
 
     def _count(self, size_bytes: int) -> None:
         self._left -= size_bytes

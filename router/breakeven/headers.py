@@ -4,6 +4,7 @@ Headers travel as pairs of bytes with lower-case names, in the order in which th
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from breakeven.errors import ApiError
 
@@ -41,6 +42,24 @@ REQUEST_ID_BYTES_MAX = 128
 """Engines repeat the id in every event (vLLM names a completion after it), so a long one would multiply."""
 
 _SAFE_ID = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-")
+
+
+NO_BODY = frozenset((204, 304))
+"""Statuses whose responses have no body whatever their headers say (RFC 9112, section 6.3)."""
+
+
+class ResponseHead(NamedTuple):
+    """Status, reason phrase and headers (names in lower case) of an engine's answer.
+
+    `body_bytes` is the declared length, None where there is none; `until_close` tells that the body ends with the
+    connection.
+    """
+
+    status: int
+    phrase: bytes
+    headers: list[Header]
+    body_bytes: int | None
+    until_close: bool
 
 
 def value_of(headers: Iterable[Header], name: bytes) -> bytes | None:
@@ -98,6 +117,20 @@ def request_id_or(offered: bytes | None, generated: bytes) -> bytes:
     if offered and len(offered) <= REQUEST_ID_BYTES_MAX and _SAFE_ID.issuperset(offered):
         return offered
     return generated
+
+
+def read_response_head(status: int, phrase: bytes, headers: list[Header]) -> ResponseHead:
+    """The head of an answer: its declared length, or by what else its body ends (RFC 9112, section 6.3)."""
+    length: int | None = None
+    chunked = False
+    for name, value in headers:
+        if name == b"content-length":
+            length = int(value)
+        elif name == b"transfer-encoding":
+            chunked = True
+    return ResponseHead(
+        status, phrase, headers, None if chunked else length, not chunked and length is None and status not in NO_BODY
+    )
 
 
 def unbuffered(headers: list[Header]) -> list[bytes]:

@@ -8,11 +8,10 @@ from typing import Protocol
 
 from breakeven.answer import Usage
 from breakeven.errors import STREAM_CUT
-from breakeven.headers import value_of
+from breakeven.headers import ResponseHead, value_of
 from breakeven.record import RequestRecord
 from breakeven.rename import StreamRenamer, rename_answer
 from breakeven.sse import JsonObserver, StreamObserver
-from breakeven.upstream import ResponseHead
 
 RENAMED_ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """A JSON answer has to be whole before its model can be renamed; beyond this it goes on under the engine's name."""

@@ -18,6 +18,7 @@ from breakeven.headers import (
     REQUEST_DROPPED,
     RESPONSE_DROPPED,
     Header,
+    ResponseHead,
     error_lines,
     forwarded,
     request_head,
@@ -97,7 +98,7 @@ class Relay:
         self._record = record
         self._upstream: upstream.Connection | upstream.Opening | None = None
         self._counted: Target | None = None
-        self._head: upstream.ResponseHead | None = None
+        self._head: ResponseHead | None = None
         self._first_body = b""
         self._ended = False
         self._asking: asyncio.Task[None] | None = None
@@ -126,7 +127,7 @@ class Relay:
         self._result = "connect_failed"
         self._on(Event.CONNECT_FAILED)
 
-    def on_head(self, head: upstream.ResponseHead, body: bytes) -> None:
+    def on_head(self, head: ResponseHead, body: bytes) -> None:
         """Relay it, or try elsewhere where it says that this engine cannot serve."""
         self._head, self._first_body = head, body
         self._record.first_byte_s = self._edge.now()

@@ -1,15 +1,13 @@
 """Watches an answer on its way to the client, and never alters it: first token, usage, errors, the end.
 
-A stream is read event by event, however the network cuts it (field case B24). To decode every event would cost a third
-of what relaying it costs, and nearly all of them differ from the one before in a piece of text only. So once the first
-token is seen, the observer remembers the shape of the last event that told nothing: another one of that shape tells
-nothing either. That costs 0.5 µs; all others are decoded (5 µs).
+A stream is read event by event, however the network cuts it (field case B24). Once the first token is seen, nearly all
+of them carry nothing but text: a glance tells those (0.4 µs), and only the others are decoded whole (5 µs).
 """
 
 import re
 
 from breakeven.answer import Message, Usage, decode, ends, error_of, finish_reason_of, has_text, usage_of
-from breakeven.event_shape import EventShape, shape_of
+from breakeven.glance import is_mere_text
 
 EVENT_MAX = 2**20
 """Bytes of one event that are looked at; a larger one is relayed unseen. One step of an engine makes about 250; the
@@ -33,10 +31,10 @@ class StreamObserver:
     """
 
     __slots__ = (
+        "_glancing",
         "_overlooked",
         "_pending",
         "_scanned",
-        "_shape",
         "_skipping",
         "done",
         "error",
@@ -51,7 +49,7 @@ class StreamObserver:
         self.error: str | None = None
         self.finish_reason: str | None = None
         self.done = False
-        self._shape: EventShape | None = None  # of the last event that told nothing
+        self._glancing = False  # the first token is seen: what is mere text may be passed over
         self._pending = bytearray()  # the event that has begun
         self._scanned = 0  # up to here there is no empty line in it
         self._skipping = False  # it is too large: of it only the last byte is kept
@@ -59,13 +57,8 @@ class StreamObserver:
 
     def feed(self, data: bytes, now_s: float) -> None:
         """Watch the next bytes of the stream, whatever their cut; `now_s` is when they came."""
-        shape = self._shape
-        if shape is not None and not self._pending and data.endswith(b"\n\n") and shape.fits(data, len(data) - 2):
-            return
         for event in self._events(data):
-            shape = self._shape
-            if shape is None or not shape.fits(event, len(event)):
-                self._observe(event, now_s)
+            self._observe(event, now_s)
 
     def finish(self, now_s: float) -> None:
         """The stream has ended: an event that lacks its blank line counts as one."""
@@ -129,28 +122,24 @@ class StreamObserver:
         payload = _payload(event)
         if payload == b"[DONE]":
             self.done = True
-            return
-        message = decode(payload) if payload else None
-        if message is None:
-            return
+        elif payload and not (self._glancing and is_mere_text(payload)):
+            message = decode(payload)
+            if message is None:
+                # An engine that writes no JSON will not begin to: only its telling words are worth decoding now.
+                self._glancing = True
+            else:
+                self._note(message, now_s)
+
+    def _note(self, message: Message, now_s: float) -> None:
         if self.first_token_s is None and has_text(message):
             self.first_token_s = now_s
-        if not self._note(message) and self.first_token_s is not None:
-            self._shape = shape_of(event) or self._shape
-
-    def _note(self, message: Message) -> bool:
-        """Whether the event told anything but text."""
-        usage, error, reason = usage_of(message), error_of(message), finish_reason_of(message)
+            self._glancing = True
+        usage = usage_of(message)
         if usage is not None:
             self.usage = usage if self.usage is None else self.usage.updated(usage)
-        if error is not None:
-            self.error = error
-        if reason is not None:
-            self.finish_reason = reason
-        if ends(message):
-            self.done = True
-            return True
-        return not (usage is None and error is None and reason is None)
+        self.error = error_of(message) or self.error
+        self.finish_reason = finish_reason_of(message) or self.finish_reason
+        self.done = self.done or ends(message)
 
 
 def _payload(event: bytes) -> bytes:

@@ -10,11 +10,11 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, cast
+from typing import Protocol, cast
 
 import httptools
 
-from breakeven.headers import Header
+from breakeven.headers import Header, ResponseHead, read_response_head
 
 IDLE_CONNECTIONS_MAX = 1024
 """Idle connections kept per backend: a burst's worth; more would only hold descriptors until the engine closes them."""
@@ -24,23 +24,6 @@ RESPONSE_HEAD_BYTES_MAX = 256 * 1024
 
 CORK_BYTES = 64 * 1024
 """Larger bodies are written beside their head instead of being copied behind it."""
-
-NO_BODY = frozenset((204, 304))
-"""Statuses whose responses have no body whatever their headers say (RFC 9112, section 6.3)."""
-
-
-class ResponseHead(NamedTuple):
-    """Status, reason phrase and headers (names in lower case) of an engine's answer.
-
-    `body_bytes` is the declared length, None where there is none; `until_close` tells that the body ends with the
-    connection.
-    """
-
-    status: int
-    phrase: bytes
-    headers: list[Header]
-    body_bytes: int | None
-    until_close: bool
 
 
 class Receiver(Protocol):
@@ -185,7 +168,7 @@ class Connection(asyncio.Protocol):
         """The head is complete, unless it is informational (1xx)."""
         status = self._parser.get_status_code()
         if status >= 200:
-            self._head = _response_head(status, self._phrase, self._headers)
+            self._head = read_response_head(status, self._phrase, self._headers)
 
     def on_body(self, data: bytes) -> None:
         """A piece of the body."""
@@ -236,19 +219,6 @@ class Connection(asyncio.Protocol):
         self.drop()
         if receiver is not None:
             receiver.on_lost(stale=stale)
-
-
-def _response_head(status: int, phrase: bytes, headers: list[Header]) -> ResponseHead:
-    length: int | None = None
-    chunked = False
-    for name, value in headers:
-        if name == b"content-length":
-            length = int(value)
-        elif name == b"transfer-encoding":
-            chunked = True
-    return ResponseHead(
-        status, phrase, headers, None if chunked else length, not chunked and length is None and status not in NO_BODY
-    )
 
 
 class Opening:

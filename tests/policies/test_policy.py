@@ -2,9 +2,10 @@
 
 from collections import Counter
 
-from breakeven_policies.decision import Reason, Refusal, Refuse
+from breakeven_policies.decision import Reason, Refusal, Refuse, Route
 from breakeven_policies.policy import least_loaded, route
-from tests.policies.fleets import backend, fleet, plain, request
+from breakeven_policies.snapshot import Health, PoolKind, PoolView
+from tests.policies.fleets import backend, fleet, pair, plain, request, speculative
 
 
 def test_nothing_configured_is_nothing_ready() -> None:
@@ -28,3 +29,39 @@ def test_a_lower_load_beats_every_ticket() -> None:
 def test_a_single_candidate_needs_no_lot() -> None:
     candidates = [(plain(), backend("a", 7))]
     assert least_loaded(candidates, 3, 0.1) == candidates
+
+
+def to_plain(pool: PoolView) -> bool:
+    return pool.kind is PoolKind.PLAIN
+
+
+def test_the_wanted_pools_come_first_and_the_best_of_the_others_stands_by() -> None:
+    decision = route(request(), pair(), "any", Reason.PINNED, to_plain)
+    assert isinstance(decision, Route)
+    assert [target.backend for target in decision.ranking] == ["base-0", "spec-0"]
+
+
+def test_without_others_the_ranking_fills_up_from_the_wanted_pools() -> None:
+    state = fleet(plain(*(backend(name, load) for load, name in enumerate("abcd"))))
+    decision = route(request(), state, "any", Reason.PINNED, to_plain)
+    assert [target.backend for target in decision.ranking] == ["a", "b", "c"]
+
+
+def test_what_stands_in_the_way_of_the_wanted_pool_is_the_reason() -> None:
+    state = fleet(plain(backend("base-0", health=Health.DOWN)), speculative(backend("spec-0")))
+    assert route(request(), state, "any", Reason.PINNED, to_plain).reason is Reason.HEALTH
+
+
+def test_where_no_pool_is_wanted_the_policys_own_reason_stands() -> None:
+    assert route(request(), pair(), "any", Reason.PINNED, lambda _: False).reason is Reason.PINNED
+
+
+def test_a_refusal_says_whether_a_model_a_capability_or_only_health_is_missing() -> None:
+    def refusal(state: object, **changes: object) -> Refusal:
+        decision = route(request(**changes), state, "any", Reason.PINNED, to_plain)
+        assert isinstance(decision, Refuse)
+        return decision.refusal
+
+    assert refusal(fleet(plain(backend("a"))), model="nope") is Refusal.UNKNOWN_MODEL
+    assert refusal(fleet(speculative(backend("a"))), min_p=0.1) is Refusal.NO_CAPABLE_POOL
+    assert refusal(fleet(plain(backend("a", health=Health.DOWN)))) is Refusal.NO_READY_BACKEND

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakeven.coding import INPUT_MAX, SLICE_MAX, Decoder
+from breakeven.coding import INPUT_MAX, MEMBERS_MAX, SLICE_MAX, Decoder
 from breakeven.errors import ApiError
 
 BODY = b'{"model":"m","temperature":1.5}'
@@ -49,10 +49,22 @@ def test_an_unknown_coding_or_more_than_one_is_415_and_named(header: str) -> Non
         GZIPPED[:-8] + b"\0" * 8,
         GZIPPED[:12] + b"\xff\xff\xff" + GZIPPED[15:],
         GZIPPED + b"\0",
-        GZIPPED + GZIPPED,
+        GZIPPED + GZIPPED[:-1],
+        GZIPPED + BODY,
         zlib.compress(BODY),
     ],
-    ids=["empty", "plain", "truncated", "header", "checksum", "corrupt", "trailing", "two members", "deflate"],
+    ids=[
+        "empty",
+        "plain",
+        "truncated",
+        "header",
+        "checksum",
+        "corrupt",
+        "trailing",
+        "half a member",
+        "plain rest",
+        "deflate",
+    ],
 )
 def test_what_is_no_complete_gzip_stream_is_400_however_it_is_cut(body: bytes) -> None:
     whole, bytewise = refusal("gzip", body), refusal("gzip", *(body[at : at + 1] for at in range(len(body))))
@@ -88,9 +100,22 @@ def test_gzip_is_decoded_in_every_spelling(header: str) -> None:
     assert not Decoder(header, LIMIT).identity
 
 
-def test_deflate_is_the_zlib_format() -> None:
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_gzip_streams_that_follow_one_another_are_one_body(size: int) -> None:
+    body = gzip.compress(BODY[:10]) + gzip.compress(b"") + gzip.compress(BODY[10:])
+    assert decoded("gzip", *(body[at : at + size] for at in range(0, len(body), size))) == BODY
+
+
+def test_endless_empty_gzip_streams_are_400() -> None:
+    empty = gzip.compress(b"")
+    assert decoded("gzip", empty * MEMBERS_MAX) == b""
+    assert refusal("gzip", empty * (MEMBERS_MAX + 1)).code == "invalid_encoding"
+
+
+def test_deflate_is_the_zlib_format_and_one_stream() -> None:
     assert decoded("deflate", zlib.compress(BODY)) == BODY
     assert "deflate" in refusal("deflate", BODY).message
+    assert refusal("deflate", zlib.compress(BODY) + zlib.compress(BODY)).status == 400
 
 
 @pytest.mark.parametrize("header", ["", "identity", "Identity", " , "])

@@ -9,6 +9,7 @@ from breakeven.headers import (
     connection_options,
     error_lines,
     forwarded,
+    read_response_head,
     request_head,
     request_id_or,
     response_head,
@@ -87,3 +88,22 @@ def test_an_error_says_its_type_when_to_retry_and_what_is_allowed() -> None:
     assert error_lines(ApiError(400, "m", "t")) == [b"content-type: application/json\r\n"]
     assert b"retry-after: 3\r\n" in error_lines(ApiError(503, "m", "t", retry_after_s=3))
     assert b"allow: POST\r\n" in error_lines(ApiError(405, "m", "t", allow="POST"))
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body_bytes", "until_close"),
+    [
+        (200, [(b"content-length", b"7")], 7, False),
+        (200, [(b"transfer-encoding", b"chunked")], None, False),
+        (200, [(b"content-length", b"7"), (b"transfer-encoding", b"chunked")], None, False),
+        (200, [], None, True),
+        (204, [], None, False),
+        (304, [], None, False),
+    ],
+)
+def test_an_answer_ends_by_its_length_its_chunks_its_status_or_its_connection(
+    status: int, headers: list[tuple[bytes, bytes]], body_bytes: int | None, until_close: bool
+) -> None:
+    head = read_response_head(status, b"X", headers)
+    assert (head.status, head.phrase, head.headers) == (status, b"X", headers)
+    assert (head.body_bytes, head.until_close) == (body_bytes, until_close)

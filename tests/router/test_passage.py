@@ -6,10 +6,9 @@ import pytest
 
 from breakeven import passage
 from breakeven.errors import STREAM_CUT
-from breakeven.headers import Header
+from breakeven.headers import Header, ResponseHead
 from breakeven.passage import JsonPassage, OpaquePassage, Passage, StreamPassage, passage_of
 from breakeven.record import RequestRecord
-from breakeven.upstream import ResponseHead
 
 SSE = (b"content-type", b"text/event-stream; charset=utf-8")
 JSON = (b"content-type", b"application/json")

