@@ -3,6 +3,7 @@
 Headers travel as pairs of bytes with lower-case names, in the order in which they came.
 """
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -41,6 +42,8 @@ RESPONSE_DROPPED = HOP_BY_HOP | {
 REQUEST_ID_BYTES_MAX = 128
 """Engines repeat the id in every event (vLLM names a completion after it), so a long one would multiply."""
 
+_is_weight_zero = re.compile(rb" *q=0(?:\.0*)? *").fullmatch
+
 _SAFE_ID = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-")
 
 
@@ -77,6 +80,15 @@ def connection_options(headers: Iterable[Header]) -> frozenset[bytes]:
         if name == b"connection":
             tokens.update(token.strip().lower() for token in value.split(b","))
     return frozenset(tokens)
+
+
+def accepts(accepted: bytes | None, coding: bytes) -> bool:
+    """Whether an Accept-Encoding value asks for a coding; an absent one asks for none."""
+    for choice in (accepted or b"").lower().split(b","):
+        name, _, weight = choice.partition(b";")
+        if name.strip() in (coding, b"*"):
+            return _is_weight_zero(weight) is None
+    return False
 
 
 def forwarded(headers: list[Header], dropped: frozenset[bytes]) -> list[bytes]:

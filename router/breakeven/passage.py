@@ -4,14 +4,20 @@ The kind of an answer is what its engine says it is, never what the request aske
 request that streams may be answered with a JSON error, audio or a page of HTML (field cases B22, B32).
 """
 
+import zlib
 from typing import Protocol
 
 from breakeven.answer import Usage
 from breakeven.errors import STREAM_CUT
-from breakeven.headers import ResponseHead, value_of
+from breakeven.headers import ResponseHead, accepts, value_of
 from breakeven.record import RequestRecord
 from breakeven.rename import StreamRenamer, rename_answer
 from breakeven.sse import JsonObserver, StreamObserver
+
+GZIP = frozenset((b"gzip", b"x-gzip"))
+
+GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
+"""zlib's way of saying that the stream has a gzip header."""
 
 RENAMED_ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """A JSON answer has to be whole before its model can be renamed; beyond this it goes on under the engine's name."""
@@ -19,6 +25,10 @@ RENAMED_ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 class Passage(Protocol):
     """One response body on its way to the client."""
+
+    @property
+    def unpacks(self) -> bool:
+        """Whether the body goes on without the content coding in which it came."""
 
     @property
     def streams(self) -> bool:
@@ -54,6 +64,7 @@ class OpaquePassage:
 
     __slots__ = ("body_bytes",)
 
+    unpacks = False
     streams = False
     truncated = False
     done = False
@@ -83,6 +94,7 @@ class JsonPassage:
 
     __slots__ = ("_alias", "_held", "_held_bytes", "_length", "_observer")
 
+    unpacks = False
     streams = False
     truncated = False
     done = False
@@ -134,6 +146,7 @@ class StreamPassage:
 
     __slots__ = ("_must_end", "_observer", "_renamer")
 
+    unpacks = False
     streams = True
     body_bytes = None
 
@@ -176,23 +189,83 @@ class StreamPassage:
         return observer.error is not None
 
 
+class UnpackedPassage:
+    """An answer that came packed for a client that did not ask for that (field case B30), unpacked on its way.
+
+    The engine flushes every event, so each still goes on when it comes. A packed body that breaks off is truncated.
+    """
+
+    __slots__ = ("_broken", "_inflate", "_inner")
+
+    unpacks = True
+    body_bytes = None
+
+    def __init__(self, inner: Passage) -> None:
+        self._inner = inner
+        self._inflate = zlib.decompressobj(GZIP_WINDOW_BITS)
+        self._broken = False
+
+    @property
+    def streams(self) -> bool:
+        """As what is inside."""
+        return self._inner.streams
+
+    def feed(self, data: bytes, now_s: float) -> bytes:
+        """What is inside, as far as it has come."""
+        try:
+            plain = self._inflate.decompress(data)
+        except zlib.error:
+            self._broken = True
+            return b""
+        return self._inner.feed(plain, now_s) if plain else b""
+
+    def finish(self, now_s: float) -> bytes:
+        """What the inside still holds."""
+        return self._inner.finish(now_s)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the packing or the inside lacks its end."""
+        return self._broken or not self._inflate.eof or self._inner.truncated
+
+    @property
+    def done(self) -> bool:
+        """As what is inside."""
+        return self._inner.done and not self._broken
+
+    def cut(self) -> bytes | None:
+        """As what is inside."""
+        return self._inner.cut()
+
+    def note(self, record: RequestRecord) -> bool:
+        """As what is inside."""
+        return self._inner.note(record)
+
+
 def _note_usage(usage: Usage | None, record: RequestRecord) -> None:
     if usage is not None:
         record.prompt_tokens = usage.prompt_tokens
         record.completion_tokens = usage.completion_tokens
 
 
-def passage_of(head: ResponseHead, alias: str | None, *, must_end: bool) -> Passage:
+def passage_of(head: ResponseHead, alias: str | None, accepted: bytes | None, *, must_end: bool) -> Passage:
     """How to treat the body that follows `head`.
 
-    `alias` is the model name that the client used, if another one went to the engine; `must_end` tells that a stream of
-    this endpoint has a final event.
+    `alias` is the model name that the client used, if another one went to the engine; `accepted` is the client's
+    Accept-Encoding; `must_end` tells that a stream of this endpoint has a final event.
     """
-    if value_of(head.headers, b"content-encoding") not in (None, b"identity"):
-        return OpaquePassage(head.body_bytes)
+    coding = (value_of(head.headers, b"content-encoding") or b"identity").strip().lower()
+    if coding == b"identity":
+        return _plain_passage(head, head.body_bytes, alias, must_end=must_end)
+    if coding in GZIP and not accepts(accepted, b"gzip"):
+        return UnpackedPassage(_plain_passage(head, None, alias, must_end=must_end))
+    return OpaquePassage(head.body_bytes)
+
+
+def _plain_passage(head: ResponseHead, body_bytes: int | None, alias: str | None, *, must_end: bool) -> Passage:
     media_type = (value_of(head.headers, b"content-type") or b"").partition(b";")[0].strip().lower()
     if media_type == b"text/event-stream":
         return StreamPassage(alias, must_end=must_end and head.status == 200)
     if media_type == b"application/json":
-        return JsonPassage(head.body_bytes, alias)
-    return OpaquePassage(head.body_bytes)
+        return JsonPassage(body_bytes, alias)
+    return OpaquePassage(body_bytes)

@@ -23,6 +23,7 @@ from breakeven.headers import (
     forwarded,
     request_head,
     unbuffered,
+    value_of,
 )
 from breakeven.passage import Passage, passage_of
 from breakeven.record import Outcome, RequestRecord
@@ -261,12 +262,15 @@ class Relay:
         if head is None:
             message = "no head to relay"
             raise ValueError(message)
-        self._passage = passage_of(head, self._shipment.alias, must_end=self._shipment.must_end)
+        shipment = self._shipment
+        accepted = value_of(shipment.headers, b"accept-encoding")
+        self._passage = passage_of(head, shipment.alias, accepted, must_end=shipment.must_end)
         target = self._exchange.target
         self._record.status = head.status
         self._result = "answered"
-        lines = forwarded(head.headers, RESPONSE_DROPPED)
-        lines += self._shipment.response_lines
+        dropped = RESPONSE_DROPPED | {b"content-encoding"} if self._passage.unpacks else RESPONSE_DROPPED
+        lines = forwarded(head.headers, dropped)
+        lines += shipment.response_lines
         lines.append(b"x-breakeven-pool: %b\r\n" % target.pool.encode())
         lines.append(b"x-breakeven-backend: %b\r\n" % target.backend.encode())
         if self._passage.streams:

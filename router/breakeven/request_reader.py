@@ -74,9 +74,8 @@ class RequestReader:
         self.now_s = self.heard_s = now_s
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # The request itself is complete and will be answered; no other protocol is spoken here (RFC 9110, 7.8).
-            self.stopped = True
+        except httptools.HttpParserUpgrade as offer:
+            self._decline_upgrade(data[offer.args[0] :])
         except httptools.HttpParserError:
             self.fail(self._error or invalid_request("This is not a valid HTTP/1.1 request."))
         else:
@@ -131,14 +130,13 @@ class RequestReader:
     def on_message_complete(self) -> None:
         """The request is complete."""
         parser = self._parser
-        upgrade = parser.should_upgrade()
         self.ready.append(
             Request(
                 parser.get_method(),
                 _origin_form(self._target),
                 self._headers,
                 self._body[0] if len(self._body) == 1 else b"".join(self._body),
-                parser.should_keep_alive() and not upgrade,
+                parser.should_keep_alive(),
                 parser.get_http_version() == "1.1",
             )
         )
@@ -154,6 +152,22 @@ class RequestReader:
         self._body: list[bytes] = []
         self._head_bytes = 0
         self._body_bytes = 0
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Read the request again without its offer to upgrade, which llhttp takes for the end of HTTP and of the body.
+
+        No other protocol is spoken here (RFC 9110, section 7.8), so the request is one like any other. Only CONNECT has
+        nothing else to mean: it is answered as it is, and nothing after it is read.
+        """
+        request = self.ready[-1]
+        if isinstance(request, ApiError) or request.method == b"CONNECT":
+            self.stopped = True
+            return
+        self.ready.pop()
+        lines = b"".join(b"%b: %b\r\n" % header for header in request.headers if header[0] != b"upgrade")
+        version = b"HTTP/1.1" if request.chunked_answers else b"HTTP/1.0"
+        self._parser = httptools.HttpRequestParser(self)
+        self.feed(b"%b %b %b\r\n%b\r\n%b" % (request.method, request.target, version, lines, rest), self.now_s)
 
     def _count_head(self, size: int) -> None:
         self._head_bytes += size

@@ -145,7 +145,7 @@ class Connection(asyncio.Protocol):
         """The socket is gone."""
         self._transport = None
         self._pool.forget(self)
-        self._broken()
+        self._broken(stale=self.reused and self._head is None and self._head_bytes == 0)
 
     # -- called by llhttp
 
@@ -213,8 +213,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    def _broken(self) -> None:
-        stale = self.reused and self._head is None and self._head_bytes == 0
+    def _broken(self, *, stale: bool = False) -> None:
         receiver = self.receiver
         self.drop()
         if receiver is not None:

@@ -140,6 +140,7 @@ def test_input_is_taken_in_steps_too() -> None:
     assert max(len(part) for part in parts) <= INPUT_MAX
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=500), st.lists(st.integers(0, 600)), st.sampled_from(["gzip", "deflate"]))
 def test_any_body_comes_out_as_it_went_in_however_it_is_cut(body: bytes, cuts: list[int], coding: str) -> None:
     coded = gzip.compress(body) if coding == "gzip" else zlib.compress(body)
@@ -148,6 +149,7 @@ def test_any_body_comes_out_as_it_went_in_however_it_is_cut(body: bytes, cuts: l
     assert decoded(coding, *pieces) == body
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=100), st.sampled_from(["gzip", "deflate"]))
 def test_any_bytes_are_decoded_or_answered_400(body: bytes, coding: str) -> None:
     assert refusal(coding, body).status == 400

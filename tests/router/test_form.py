@@ -185,12 +185,14 @@ names = st.sampled_from(["model", "temperature", "file", 'model"; filename="f', 
 values = st.binary(max_size=20) | st.sampled_from([b"\r", b"\r\n", b"\r\n--", b"\r\n--xy", b"--xyz"])
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(names, values), min_size=1, max_size=5))
 def test_any_form_is_read_as_the_engines_parser_reads_it(parts: list[tuple[str, bytes]]) -> None:
     body = form(*(part(name, value) for name, value in parts))
     assert fields(body) == EngineForm(body).fields
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200) | st.lists(st.sampled_from(form(part("model", b"m")).splitlines(True))).map(b"".join))
 def test_any_body_is_read_or_answered_400(body: bytes) -> None:
     with suppress(ApiError):

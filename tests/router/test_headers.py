@@ -6,6 +6,7 @@ from breakeven.errors import ApiError
 from breakeven.headers import (
     HOP_BY_HOP,
     REQUEST_DROPPED,
+    accepts,
     connection_options,
     error_lines,
     forwarded,
@@ -107,3 +108,20 @@ def test_an_answer_ends_by_its_length_its_chunks_its_status_or_its_connection(
     head = read_response_head(status, b"X", headers)
     assert (head.status, head.phrase, head.headers) == (status, b"X", headers)
     assert (head.body_bytes, head.until_close) == (body_bytes, until_close)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "asked"),
+    [
+        (None, False),
+        (b"", False),
+        (b"gzip", True),
+        (b"br, GZIP ; q=0.5", True),
+        (b"*", True),
+        (b"gzip;q=0", False),
+        (b"gzip; q=0.00", False),
+        (b"identity, br", False),
+    ],
+)
+def test_only_what_was_asked_for_is_accepted(accepted: bytes | None, asked: bool) -> None:
+    assert accepts(accepted, b"gzip") is asked

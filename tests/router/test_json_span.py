@@ -120,6 +120,7 @@ documents = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(keys, documents, max_size=4), st.text(max_size=5), st.booleans(), st.sampled_from([None, 1]))
 @example({"model": "m"}, "", True, None)
 def test_the_result_reads_as_the_document_with_only_its_model_replaced(

@@ -183,11 +183,24 @@ def test_a_target_in_absolute_form_loses_its_authority(target: bytes, path: str)
     assert only(read(b"OPTIONS %b HTTP/1.1\r\n\r\n" % target)).path == path
 
 
-def test_an_offer_to_upgrade_is_ignored_and_the_request_answered_on_a_connection_that_then_closes() -> None:
-    reader = read(
-        b"GET /health HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\nPRI * HTTP/2.0\r\n"
+@pytest.mark.parametrize("cut", [1, 7, 1000])
+def test_an_offer_to_upgrade_is_declined_and_costs_neither_the_body_nor_what_follows(cut: int) -> None:
+    wire = (
+        b"POST /a HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n"
+        b"Content-Length: 3\r\n\r\nabc" + SIMPLE
     )
-    assert only(reader).keep_alive is False
+    reader = read(*(wire[at : at + cut] for at in range(0, len(wire), cut)))
+    first, second = reader.ready
+    assert isinstance(first, Request)
+    assert isinstance(second, Request)
+    assert (first.path, first.body, first.keep_alive) == ("/a", b"abc", True)
+    assert b"upgrade" not in dict(first.headers)
+    assert second.path == "/v1/x"
+
+
+def test_connect_is_answered_as_it_is_and_nothing_after_it_is_read() -> None:
+    reader = read(b"CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n", SIMPLE)
+    assert only(reader).method == b"CONNECT"
     assert reader.stopped
 
 

@@ -280,6 +280,13 @@ async def test_a_reused_connection_that_breaks_inside_its_head_is_not_stale(
     assert ear.heard == [("lost", False)]
 
 
+async def test_a_reused_connection_that_answers_garbage_is_not_stale(pool: ConnectionPool, engine: Engine) -> None:
+    await answered(pool, engine, OK)
+    ear = await answered(pool, engine, b"no http\r\n\r\n")
+    assert engine.connections == 1
+    assert ear.heard == [("lost", False)]
+
+
 async def test_dropping_closes_the_socket_and_silences_the_receiver(pool: ConnectionPool, engine: Engine) -> None:
     ear, _ = await ask(pool, engine)
     assert ear.connection is not None

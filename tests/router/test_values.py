@@ -105,6 +105,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(json_values)
 def test_every_value_is_read_as_the_engines_declarations_read_it(value: object) -> None:
     temperature = read_by_engine(temperature=value)
