@@ -98,6 +98,8 @@ def _resolve(
     defaults = models.fallback if model is None else models.defaults.get(model, models.fallback)
     temperature = finite_number(fields.temperature)
     min_p = None if "min_p" in ignored else finite_number(fields.min_p)
+    top_k = _effective(whole_number(fields.top_k), defaults.top_k, 0)
+    sequences = None if "n" in ignored else whole_number(fields.n)
     absent = endpoint.temperature_absent
     return RequestView(
         model=model,
@@ -106,12 +108,12 @@ def _resolve(
         temperature=_effective(temperature, defaults.temperature if absent is None else absent, 1.0),
         temperature_defaulted=temperature is None,
         top_p=_effective(finite_number(fields.top_p), defaults.top_p, 1.0),
-        top_k=max(0, _effective(whole_number(fields.top_k), defaults.top_k, 0)),  # -1 is an older spelling of 0, off
+        top_k=max(0, top_k),  # -1 is an older spelling of 0, off
         min_p=_effective(min_p, defaults.min_p, 0.0),
         has_logit_bias="logit_bias" not in ignored and fields.has_bias,
         prompt_bytes=size_bytes,
         max_output_tokens=_max_output_tokens(endpoint, fields),
-        sequences=1 if "n" in ignored else max(1, whole_number(fields.n) or 1),
+        sequences=1 if sequences is None or sequences < 1 else sequences,
         ticket=ticket,
         sampled=endpoint.sampled,
     )

@@ -4,7 +4,6 @@ msgspec decodes only the members named here and skips the rest: half the cost of
 against 0.8 µs for an event of 250 bytes), and a tenth of decoding it whole.
 """
 
-import re
 from typing import Any
 
 from msgspec import DecodeError, Struct
@@ -21,8 +20,8 @@ _TEXT_TYPES = frozenset(
 )
 """Events of the typed dialects that carry text; of all others only the whole tells what they mean."""
 
-_find_telling_word = re.compile(rb'"usage"|"error"|_reason" ?: ?"|"(?:message_|response\.)').search
-"""For what msgspec refuses (NaN, a lone surrogate, a number with leading zeros) and clients may still read."""
+_TELLING_WORDS = (b'"usage"', b'"error"', b'_reason":"', b'_reason": "', b'"message_', b'"response.')
+"""Six searches for fixed bytes cost half of one for a pattern."""
 
 
 class _Choice(Struct):
@@ -45,9 +44,14 @@ def is_mere_text(payload: bytes) -> bool:
     try:
         event = _decode(payload)
     except (DecodeError, RecursionError):
-        return _find_telling_word(payload) is None
+        return lacks_telling_words(payload)
     if event.usage is not None or event.error or event.object == "error":
         return False
     if event.type is not None and event.type not in _TEXT_TYPES:
         return False
     return all(choice.finish_reason is None for choice in event.choices)
+
+
+def lacks_telling_words(payload: bytes) -> bool:
+    """The same for what msgspec refuses (NaN, lone surrogates, leading zeros) and clients may still read."""
+    return not any(map(payload.__contains__, _TELLING_WORDS))

@@ -5,9 +5,10 @@ of them carry nothing but text: a glance tells those (0.4 µs), and only the oth
 """
 
 import re
+from collections.abc import Callable
 
 from breakeven.answer import Message, Usage, decode, ends, error_of, finish_reason_of, has_text, usage_of
-from breakeven.glance import is_mere_text
+from breakeven.glance import is_mere_text, lacks_telling_words
 
 EVENT_MAX = 2**20
 """Bytes of one event that are looked at; a larger one is relayed unseen. One step of an engine makes about 250; the
@@ -31,7 +32,7 @@ class StreamObserver:
     """
 
     __slots__ = (
-        "_glancing",
+        "_may_pass_over",
         "_overlooked",
         "_pending",
         "_scanned",
@@ -49,7 +50,7 @@ class StreamObserver:
         self.error: str | None = None
         self.finish_reason: str | None = None
         self.done = False
-        self._glancing = False  # the first token is seen: what is mere text may be passed over
+        self._may_pass_over: Callable[[bytes], bool] = _reads_on
         self._pending = bytearray()  # the event that has begun
         self._scanned = 0  # up to here there is no empty line in it
         self._skipping = False  # it is too large: of it only the last byte is kept
@@ -122,24 +123,29 @@ class StreamObserver:
         payload = _payload(event)
         if payload == b"[DONE]":
             self.done = True
-        elif payload and not (self._glancing and is_mere_text(payload)):
+        elif payload and not self._may_pass_over(payload):
             message = decode(payload)
             if message is None:
                 # An engine that writes no JSON will not begin to: only its telling words are worth decoding now.
-                self._glancing = True
+                self._may_pass_over = lacks_telling_words
             else:
                 self._note(message, now_s)
 
     def _note(self, message: Message, now_s: float) -> None:
         if self.first_token_s is None and has_text(message):
             self.first_token_s = now_s
-            self._glancing = True
+            self._may_pass_over = is_mere_text
         usage = usage_of(message)
         if usage is not None:
             self.usage = usage if self.usage is None else self.usage.updated(usage)
         self.error = error_of(message) or self.error
         self.finish_reason = finish_reason_of(message) or self.finish_reason
         self.done = self.done or ends(message)
+
+
+def _reads_on(_: bytes) -> bool:
+    """Until the first token is seen nothing is passed over."""
+    return False
 
 
 def _payload(event: bytes) -> bytes:

@@ -13,7 +13,7 @@ from tests.field.client import HI, body
 from tests.field.scripts import Link, streams
 from tests.field.stage import BASE, SPEC, Stage, staged
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 PLACES = [(0, SPEC), (0.7, SPEC), (1.0, SPEC), (1.2, BASE), (1.5, BASE), (openai.omit, SPEC)]
 
@@ -28,14 +28,14 @@ def chat_event(content: str, finish: str | None = None) -> bytes:
 HELLO = [chat_event("hel"), chat_event("lo", "stop"), b"data: [DONE]\n\n"]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     """The default configuration."""
     async with staged(tmp_path_factory.mktemp("router")) as stage:
         yield stage
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def stage(site: Stage) -> AsyncIterator[Stage]:
     """The router with engines that remember nothing."""
     site.clear()
@@ -44,7 +44,7 @@ async def stage(site: Stage) -> AsyncIterator[Stage]:
     site.check()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def client(stage: Stage) -> AsyncIterator[openai.AsyncOpenAI]:
     """The client as its documentation has it, with retries off so that every call counts once."""
     address = f"http://127.0.0.1:{stage.router.port}/v1"
