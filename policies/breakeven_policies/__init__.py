@@ -1,7 +1,8 @@
 """What is known about speculation, and what is decided from it: pure code, no I/O, no clock, no chance, no logging.
 
-Everything travels one way. The router turns a body into a `RequestView` (`request`) and its fleet into a `FleetSnapshot`
-(`snapshot`); a policy (`policy` holds the contract, one file holds one policy: `threshold`, `pinned`, `least_loaded`)
-answers with a `Route` or a `Refuse` (`decision`). `capability` says which pool would refuse a request, `explain` shows the
-verdict on every pool, `prior` keeps the published figures that no engine of ours has confirmed.
+Everything travels one way. The router turns a body into a `RequestView` (`request`) and its fleet into a
+`FleetSnapshot` (`snapshot`); a policy (`policy` holds the contract, one file holds one policy: `threshold`, `pinned`,
+`least_loaded`) answers with a `Route` or a `Refuse` (`decision`). `capability` says which pool would refuse a
+request, `explain` shows the verdict on every pool, `prior` keeps the published figures that no engine of ours has
+confirmed.
 """

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Reason(StrEnum):
@@ -27,16 +28,14 @@ class Refusal(StrEnum):
     NO_READY_BACKEND = "no_backend"
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """One backend of one pool, by name."""
 
     pool: str
     backend: str
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """Try the targets in order, the first being the choice; between one and three of them, each eligible and ready."""
 
     ranking: tuple[Target, ...]

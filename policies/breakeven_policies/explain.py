@@ -11,8 +11,10 @@ from breakeven_policies.snapshot import FleetSnapshot, Health, PoolKind, PoolVie
 
 @dataclass(frozen=True, slots=True)
 class PoolVerdict:
-    """`obstacle` is None where the pool could serve the request now; loads are requests running, waiting and on the way,
-    of the backends that could.
+    """What one pool could do with a request.
+
+    `obstacle` is None where it could serve it now; `ready` names the backends that could, `loads` counts the requests
+    that run, wait and are on their way there.
     """
 
     pool: str

@@ -1,8 +1,8 @@
 """The contract of a policy, and the steps that all policies share.
 
-A policy is a frozen value with one method. Every decision is taken in one order: what a pool would refuse (`capability`),
-then which backends are ready, then the policy's own preference between the pools that are left. Policies in this package
-state only that preference, as the pools they want; `route` does the rest.
+A policy is a frozen value with one method. Every decision is taken in one order: what a pool would refuse
+(`capability`), then which backends are ready, then the policy's own preference between the pools that are left.
+Policies in this package state only that preference, as the pools they want; `route` does the rest.
 
 To add one, write `breakeven_policies/mine.py` with a function `build(argument: str | None, threshold: float) -> Policy`
 and name it in the configuration: `policy: mine` or `policy: mine:argument`.
@@ -40,8 +40,9 @@ def route(
 ) -> Decision:
     """Send the request to the least loaded ready backend of the wanted pools, or say by which rule that is impossible.
 
-    Where no wanted pool can take it, the other pools do, and the reason names what stood in the way. The ranking lists up
-    to two backends of the wanted pools and then the best of the others, so that a pool that dies meanwhile loses nothing.
+    Where no wanted pool can take it, the other pools do, and the reason names what stood in the way. The ranking
+    lists up to two backends of the wanted pools and then the best of the others, so that a pool that dies meanwhile
+    loses nothing.
     """
     first: list[Candidate] = []
     others: list[Candidate] = []

@@ -1,6 +1,7 @@
 """A request as routing sees it: the parameters that decide, never the prompt."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 MIN_P_EPSILON = 1e-5
 """At or below this the engine takes min_p as off (vLLM 0.32, `SamplingParams._validate_spec_decode`)."""
@@ -19,15 +20,15 @@ class SamplingDefaults:
     min_p: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RequestView:
+class RequestView(NamedTuple):
     """The parameters of one request, resolved as the engine would resolve them.
 
     `temperature`, `top_p`, `top_k` (0: off) and `min_p` are effective values: always finite, defaults applied.
     `temperature_defaulted` tells that the request named no usable temperature. `prompt_bytes` is the size of the body
     in bytes, the only size known without a tokenizer. `max_output_tokens` is None where the request sets no limit.
-    `sequences` is `n`. `sampled` is False where the endpoint generates no text (embeddings, tokenize, ...): then no sampling
-    parameter matters and speculation has nothing to speed up. `ticket` is uniform in [0, 1): the only chance a policy gets.
+    `sequences` is `n`. `sampled` is False where the endpoint generates no text (embeddings, tokenize, ...): then no
+    sampling parameter matters and speculation has nothing to speed up. `ticket` is uniform in [0, 1): the only chance
+    a policy gets.
     """
 
     model: str | None

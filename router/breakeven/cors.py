@@ -1,8 +1,7 @@
 """Cross-origin requests of browsers, where the configuration allows origins (`cors_origins`); off otherwise."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-from breakeven.headers import Header, value_of
 
 EXPOSED = b"x-request-id, x-breakeven-pool, x-breakeven-backend, x-breakeven-reason, x-breakeven-policy, retry-after"
 """Response headers that a script may read."""
@@ -17,11 +16,11 @@ class Cors:
 
     origins: frozenset[str]
 
-    def lines(self, headers: list[Header]) -> tuple[bytes, ...]:
+    def lines(self, headers: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
         """What is added to a response; empty where the request names no allowed origin."""
         if not self.origins:
             return ()
-        origin = value_of(headers, b"origin")
+        origin = headers.get(b"origin")
         if origin is None or not ("*" in self.origins or origin.decode("latin-1") in self.origins):
             return ()
         return (
@@ -29,12 +28,12 @@ class Cors:
             % (origin, EXPOSED),
         )
 
-    def preflight(self, headers: list[Header]) -> tuple[bytes, ...]:
+    def preflight(self, headers: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
         """The answer to OPTIONS; empty where it is no preflight of an allowed origin."""
         lines = self.lines(headers)
-        if not lines or value_of(headers, b"access-control-request-method") is None:
+        if not lines or b"access-control-request-method" not in headers:
             return ()
-        wanted = value_of(headers, b"access-control-request-headers") or b"authorization, content-type"
+        wanted = headers.get(b"access-control-request-headers") or b"authorization, content-type"
         return (
             *lines,
             b"access-control-allow-methods: GET, POST, OPTIONS\r\naccess-control-allow-headers: %b\r\n"

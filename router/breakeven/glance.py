@@ -9,6 +9,8 @@ from typing import Any
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
+from breakeven.answer import decode
+
 _TEXT_TYPES = frozenset(
     {
         "content_block_delta",
@@ -36,7 +38,12 @@ class _Event(Struct):
     object: Any = None
 
 
+class _Answer(Struct):
+    usage: Any = None
+
+
 _decode = Decoder(_Event).decode
+_decode_answer = Decoder(_Answer).decode
 
 
 def is_mere_text(payload: bytes) -> bool:
@@ -55,3 +62,12 @@ def is_mere_text(payload: bytes) -> bool:
 def lacks_telling_words(payload: bytes) -> bool:
     """The same for what msgspec refuses (NaN, lone surrogates, leading zeros) and clients may still read."""
     return not any(map(payload.__contains__, _TELLING_WORDS))
+
+
+def usage_member(document: bytes) -> Any:
+    """The top-level `usage` of an answer that is one JSON document, None where it has none or cannot be read."""
+    try:
+        return _decode_answer(document).usage
+    except (DecodeError, RecursionError):
+        message = decode(document)
+        return None if message is None else message.get("usage")

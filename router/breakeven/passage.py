@@ -9,7 +9,7 @@ from typing import Protocol
 
 from breakeven.answer import Usage
 from breakeven.errors import STREAM_CUT
-from breakeven.headers import ResponseHead, accepts, value_of
+from breakeven.headers import ResponseHead, accepts
 from breakeven.record import RequestRecord
 from breakeven.rename import StreamRenamer, rename_answer
 from breakeven.sse import JsonObserver, StreamObserver
@@ -254,7 +254,7 @@ def passage_of(head: ResponseHead, alias: str | None, accepted: bytes | None, *,
     `alias` is the model name that the client used, if another one went to the engine; `accepted` is the client's
     Accept-Encoding; `must_end` tells that a stream of this endpoint has a final event.
     """
-    coding = (value_of(head.headers, b"content-encoding") or b"identity").strip().lower()
+    coding = (head.headers.named.get(b"content-encoding", b"identity")).strip().lower()
     if coding == b"identity":
         return _plain_passage(head, head.body_bytes, alias, must_end=must_end)
     if coding in GZIP and not accepts(accepted, b"gzip"):
@@ -263,7 +263,7 @@ def passage_of(head: ResponseHead, alias: str | None, accepted: bytes | None, *,
 
 
 def _plain_passage(head: ResponseHead, body_bytes: int | None, alias: str | None, *, must_end: bool) -> Passage:
-    media_type = (value_of(head.headers, b"content-type") or b"").partition(b";")[0].strip().lower()
+    media_type = head.headers.named.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if media_type == b"text/event-stream":
         return StreamPassage(alias, must_end=must_end and head.status == 200)
     if media_type == b"application/json":

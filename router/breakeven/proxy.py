@@ -15,14 +15,14 @@ from breakeven.endpoints import Endpoint, EndpointTable
 from breakeven.errors import ApiError, no_backend, unknown_model
 from breakeven.exchange import Exchange
 from breakeven.fleet import Fleet
-from breakeven.headers import error_lines, request_id_or, value_of
+from breakeven.headers import error_lines, request_id_or
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.own_pages import OwnPages
 from breakeven.record import Outcome, RequestRecord
 from breakeven.recorder import Recorder
-from breakeven.relay import Edge, Engine, Relay, Shipment
-from breakeven.request_reader import Limits, Request
+from breakeven.relay import Edge, Engine, Relay, Shipment, engine_at
+from breakeven.request_reader import NO_HEADERS, Limits, Request
 from breakeven.upstream import ConnectionPool
 from breakeven_policies.decision import Decision, Reason, Refusal, Refuse, Route
 from breakeven_policies.policy import Policy
@@ -127,10 +127,10 @@ class Proxy:
 
     def on_request(self, request: Request, client: downstream.Connection) -> None:
         """Answer a request, or set a relay on its way."""
-        request_id = request_id_or(value_of(request.headers, b"x-request-id"), self._new_id())
+        request_id = request_id_or(request.headers.named.get(b"x-request-id"), self._new_id())
         record = RequestRecord(request_id.decode(), "none", self._now(), request.method.decode())
         record.bytes_in = len(request.body)
-        lines = (b"x-request-id: %b\r\n" % request_id, *self._cors.lines(request.headers))
+        lines = (b"x-request-id: %b\r\n" % request_id, *self._cors.lines(request.headers.named))
         visit = Visit(request, client, record, lines)
         if self._answer_itself(visit):
             return
@@ -143,7 +143,7 @@ class Proxy:
         """Answer what could not be read."""
         request_id = self._new_id()
         record = RequestRecord(request_id.decode(), "none", self._now())
-        unread = Request(b"", b"", [], b"", keep_alive=False, chunked_answers=True)
+        unread = Request(b"", b"", "", NO_HEADERS, b"", keep_alive=False, chunked_answers=True)
         self.refuse(Visit(unread, client, record, (b"x-request-id: %b\r\n" % request_id,)), error)
 
     # -- one request
@@ -161,7 +161,7 @@ class Proxy:
     def dispatch(self, visit: Visit, endpoint: Endpoint, decoded: bytes | None) -> None:
         """View, decide, relay. `decoded`: the body out of its content coding, None where it has none. ApiError: no."""
         request = visit.request
-        content_type = (value_of(request.headers, b"content-type") or b"").decode("latin-1")
+        content_type = request.headers.named.get(b"content-type", b"").decode("latin-1")
         body = request.body if decoded is None else decoded
         viewed = view(endpoint, body, content_type, self._models, self._chance.random())
         route = self._decide(viewed, visit.record)
@@ -185,7 +185,7 @@ class Proxy:
     def _answer_itself(self, visit: Visit) -> bool:
         """Preflights and pages of our own, which are no requests to be counted; whether it was one of those."""
         request = visit.request
-        preflight = self._cors.preflight(request.headers) if request.method == b"OPTIONS" else ()
+        preflight = self._cors.preflight(request.headers.named) if request.method == b"OPTIONS" else ()
         if preflight:
             visit.client.respond(204, (visit.lines[0], *preflight), b"")
             return True
@@ -203,7 +203,7 @@ class Proxy:
         request = visit.request
         endpoint = self._endpoints.find(request.method.decode(), request.path)
         visit.record.endpoint = endpoint.name
-        coding = value_of(request.headers, b"content-encoding")
+        coding = request.headers.named.get(b"content-encoding")
         if coding is None or coding.lower() in (b"", b"identity"):
             self.dispatch(visit, endpoint, None)
         else:
@@ -329,13 +329,9 @@ def _engine(address: BackendAddress, settings: Settings, clock: Callable[[], flo
         now=clock,
     )
     host = address.host if ":" not in address.host else f"[{address.host}]"
-    return Engine(
-        address.name,
-        address.pool,
-        f"{host}:{address.port}".encode(),
-        address.authorization,
-        address.accept_gzip,
-        connections,
+    authority = f"{host}:{address.port}".encode()
+    return engine_at(
+        address.name, address.pool, authority, address.authorization, connections, accepts_gzip=address.accept_gzip
     )
 
 

@@ -12,22 +12,20 @@ from typing import NamedTuple
 
 from breakeven import downstream, upstream
 from breakeven.errors import ApiError, no_backend, upstream_error, upstream_timeout
-from breakeven.exchange import Command, Commands, Event, Exchange
+from breakeven.exchange import Command, Event, Exchange
 from breakeven.fleet import ConnectRefused, Finished, Fleet, Started
 from breakeven.headers import (
     REQUEST_DROPPED,
     RESPONSE_DROPPED,
-    Header,
+    Headers,
     ResponseHead,
     error_lines,
     forwarded,
     request_head,
     unbuffered,
-    value_of,
 )
 from breakeven.passage import Passage, passage_of
 from breakeven.record import Outcome, RequestRecord
-from breakeven_policies.decision import Target
 
 UNAVAILABLE = frozenset((502, 503))
 """Statuses that say that this engine cannot serve now; another one may."""
@@ -35,7 +33,7 @@ UNAVAILABLE = frozenset((502, 503))
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """How to reach one backend."""
+    """How to reach one backend, and what is the same for each of its requests."""
 
     name: str
     pool: str
@@ -43,6 +41,23 @@ class Engine:
     authorization: bytes | None
     accepts_gzip: bool
     connections: upstream.ConnectionPool
+    started: Started
+    finished: Finished
+    response_line: bytes
+
+
+def engine_at(
+    name: str,
+    pool: str,
+    host: bytes,
+    authorization: bytes | None,
+    connections: upstream.ConnectionPool,
+    *,
+    accepts_gzip: bool,
+) -> Engine:
+    """An engine with what is the same for each of its requests made once."""
+    line = f"x-breakeven-pool: {pool}\r\nx-breakeven-backend: {name}\r\n".encode()
+    return Engine(name, pool, host, authorization, accepts_gzip, connections, Started(name), Finished(name), line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +87,7 @@ class Shipment(NamedTuple):
 
     method: bytes
     target: bytes
-    headers: list[Header]
+    headers: Headers
     body: bytes
     coded_body: bytes | None
     decoded: bool
@@ -98,7 +113,7 @@ class Relay:
         self._shipment = shipment
         self._record = record
         self._upstream: upstream.Connection | upstream.Opening | None = None
-        self._counted: Target | None = None
+        self._counted: Engine | None = None
         self._head: ResponseHead | None = None
         self._first_body = b""
         self._ended = False
@@ -196,10 +211,7 @@ class Relay:
     # -- the machine
 
     def _on(self, event: Event) -> None:
-        self._do(self._exchange.on(event))
-
-    def _do(self, commands: Commands) -> None:
-        for command in commands:
+        for command in self._exchange.on(event):
             ACTIONS[command](self)
 
     def connect(self) -> None:
@@ -207,12 +219,13 @@ class Relay:
         self._leave()
         self._ended = False
         target = self._exchange.target
-        self._edge.fleet.apply(Started(target.backend))
-        self._counted = target
+        engine = self._edge.engines[target.backend]
+        self._edge.fleet.apply(engine.started)
+        self._counted = engine
         self._result = "abandoned"
         self._record.attempts += 1
         self._record.pool, self._record.backend = target.pool, target.backend
-        connection = self._edge.engines[target.backend].connections.take(self)
+        connection = engine.connections.take(self)
         if connection is None:
             self.reconnect()
         else:
@@ -263,16 +276,14 @@ class Relay:
             message = "no head to relay"
             raise ValueError(message)
         shipment = self._shipment
-        accepted = value_of(shipment.headers, b"accept-encoding")
+        accepted = shipment.headers.named.get(b"accept-encoding")
         self._passage = passage_of(head, shipment.alias, accepted, must_end=shipment.must_end)
-        target = self._exchange.target
         self._record.status = head.status
         self._result = "answered"
         dropped = RESPONSE_DROPPED | {b"content-encoding"} if self._passage.unpacks else RESPONSE_DROPPED
         lines = forwarded(head.headers, dropped)
         lines += shipment.response_lines
-        lines.append(b"x-breakeven-pool: %b\r\n" % target.pool.encode())
-        lines.append(b"x-breakeven-backend: %b\r\n" % target.backend.encode())
+        lines.append(self._edge.engines[self._exchange.target.backend].response_line)
         if self._passage.streams:
             lines += unbuffered(head.headers)
         first = self._watch(self._passage, self._first_body)
@@ -366,8 +377,8 @@ class Relay:
     def _leave(self) -> None:
         """The attempt at the current backend is over."""
         if self._counted is not None:
-            self._edge.fleet.apply(Finished(self._counted.backend))
-            self._edge.attempted(self._counted.pool, self._counted.backend, self._result)
+            self._edge.fleet.apply(self._counted.finished)
+            self._edge.attempted(self._counted.pool, self._counted.name, self._result)
             self._counted = None
 
     def _arm(self, delay_s: float, event: Event) -> None:

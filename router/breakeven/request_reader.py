@@ -11,7 +11,7 @@ from typing import NamedTuple
 import httptools
 
 from breakeven.errors import ApiError, invalid_request, too_large
-from breakeven.headers import Header, value_of
+from breakeven.headers import Header, Headers, headers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +24,22 @@ class Limits:
     body_timeout_s: float = 60.0
 
 
+NO_HEADERS = headers_of([])
+
+
 class Request(NamedTuple):
     """One request as it came: header names in lower case, the body out of its transfer framing, nothing decoded.
 
-    `target` is in origin form, path and query. `chunked_answers` tells that the client speaks HTTP/1.1.
+    `target` is in origin form, path and query; `path` is its first part. `chunked_answers`: the client speaks HTTP/1.1.
     """
 
     method: bytes
     target: bytes
-    headers: list[Header]
+    path: str
+    headers: Headers
     body: bytes
     keep_alive: bool
     chunked_answers: bool
-
-    @property
-    def path(self) -> str:
-        """The target without its query."""
-        return self.target.partition(b"?")[0].decode("latin-1")
 
 
 class RequestReader:
@@ -51,8 +50,8 @@ class RequestReader:
     """
 
     __slots__ = (
-        "_body", "_body_bytes", "_error", "_head_bytes", "_headers", "_limits", "_parser", "_target", "head_complete",
-        "head_started_s", "heard_s", "now_s", "reading", "ready", "stopped", "wants_continue",
+        "_body", "_body_bytes", "_error", "_head_bytes", "_headers", "_limits", "_named", "_parser", "_target",
+        "head_complete", "head_started_s", "heard_s", "now_s", "reading", "ready", "stopped", "wants_continue",
     )  # fmt: skip
 
     def __init__(self, limits: Limits) -> None:
@@ -102,22 +101,27 @@ class RequestReader:
     def on_url(self, piece: bytes) -> None:
         """A piece of the target."""
         self._target += piece
-        self._count_head(len(piece))
+        self._head_bytes += len(piece)
+        if self._head_bytes > self._limits.header_bytes_max:
+            self._give_up(self._head_too_large())
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; those after the head are trailers, which end at this hop."""
         if not self.head_complete:
             self._headers.append((name.lower(), value))
-            self._count_head(len(name) + len(value) + 4)
+            self._head_bytes += len(name) + len(value) + 4
+            if self._head_bytes > self._limits.header_bytes_max:
+                self._give_up(self._head_too_large())
 
     def on_headers_complete(self) -> None:
         """The head is complete: a body that announces too much is refused before it is sent."""
         self.head_complete = True
-        declared = value_of(self._headers, b"content-length")
+        self._named = headers_of(self._headers)
+        named = self._named.named
+        declared = named.get(b"content-length")
         if declared is not None and int(declared) > self._limits.body_bytes_max:
             self._give_up(too_large(self._limits.body_bytes_max))
-        expectation = value_of(self._headers, b"expect")
-        self.wants_continue = expectation is not None and expectation.lower() == b"100-continue"
+        self.wants_continue = b"expect" in named and named[b"expect"].lower() == b"100-continue"
 
     def on_body(self, data: bytes) -> None:
         """A piece of the body."""
@@ -130,11 +134,13 @@ class RequestReader:
     def on_message_complete(self) -> None:
         """The request is complete."""
         parser = self._parser
+        target = _origin_form(self._target)
         self.ready.append(
             Request(
                 parser.get_method(),
-                _origin_form(self._target),
-                self._headers,
+                target,
+                target.partition(b"?")[0].decode("latin-1"),
+                self._named,
                 self._body[0] if len(self._body) == 1 else b"".join(self._body),
                 parser.should_keep_alive(),
                 parser.get_http_version() == "1.1",
@@ -149,6 +155,7 @@ class RequestReader:
         self.head_complete = False
         self._target = b""
         self._headers: list[Header] = []
+        self._named = NO_HEADERS
         self._body: list[bytes] = []
         self._head_bytes = 0
         self._body_bytes = 0
@@ -164,15 +171,10 @@ class RequestReader:
             self.stopped = True
             return
         self.ready.pop()
-        lines = b"".join(b"%b: %b\r\n" % header for header in request.headers if header[0] != b"upgrade")
+        lines = b"".join(b"%b: %b\r\n" % header for header in request.headers.pairs if header[0] != b"upgrade")
         version = b"HTTP/1.1" if request.chunked_answers else b"HTTP/1.0"
         self._parser = httptools.HttpRequestParser(self)
         self.feed(b"%b %b %b\r\n%b\r\n%b" % (request.method, request.target, version, lines, rest), self.now_s)
-
-    def _count_head(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > self._limits.header_bytes_max:
-            self._give_up(self._head_too_large())
 
     def _head_too_large(self) -> ApiError:
         message = (

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 
 from breakeven.answer import Message, Usage, decode, ends, error_of, finish_reason_of, has_text, usage_of
-from breakeven.glance import is_mere_text, lacks_telling_words
+from breakeven.glance import is_mere_text, lacks_telling_words, usage_member
 
 EVENT_MAX = 2**20
 """Bytes of one event that are looked at; a larger one is relayed unseen. One step of an engine makes about 250; the
@@ -178,7 +178,6 @@ class JsonObserver:
 
     def finish(self, now_s: float) -> None:  # noqa: ARG002  # the interface of StreamObserver
         """The answer has ended: read its usage."""
-        message = decode(b"".join(self._parts)) if self._parts else None
+        if self._parts:
+            self.usage = usage_of({"usage": usage_member(b"".join(self._parts))})
         self._parts.clear()
-        if message is not None:
-            self.usage = usage_of(message)

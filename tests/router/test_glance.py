@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakeven.answer import decode, ends, error_of, finish_reason_of, usage_of
-from breakeven.glance import is_mere_text
+from breakeven.glance import is_mere_text, lacks_telling_words, usage_member
 
 
 def data(**message: Any) -> bytes:
@@ -84,3 +84,25 @@ def test_whatever_the_full_reading_finds_the_glance_did_not_pass_over(message: d
     assert whole is not None
     found = usage_of(whole) or error_of(whole) or finish_reason_of(whole) or ends(whole)
     assert not (found and is_mere_text(payload))
+
+
+@pytest.mark.parametrize(
+    "payload", [TELLING["usage"], TELLING["error"], TELLING["finish reason"], TELLING["message_stop"]]
+)
+def test_a_telling_word_is_found_where_nothing_can_be_decoded(payload: bytes) -> None:
+    assert not lacks_telling_words(payload + b",,,")
+
+
+@pytest.mark.parametrize(
+    ("document", "usage"),
+    [
+        (b'{"usage":{"prompt_tokens":1}}', {"prompt_tokens": 1}),
+        (b'{"x":NaN,"usage":{"prompt_tokens":1}}', {"prompt_tokens": 1}),
+        (b'{"usage":null}', None),
+        (b'{"inner":{"usage":{"prompt_tokens":1}}}', None),
+        (b"[1]", None),
+        (b"no json", None),
+    ],
+)
+def test_the_usage_of_a_document_is_its_own_member(document: bytes, usage: object) -> None:
+    assert usage_member(document) == usage

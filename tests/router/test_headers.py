@@ -10,25 +10,25 @@ from breakeven.headers import (
     connection_options,
     error_lines,
     forwarded,
+    headers_of,
     read_response_head,
     request_head,
     request_id_or,
     response_head,
     unbuffered,
-    value_of,
 )
 
 GENERATED = b"0123456789abcdef"
 
 
 def test_a_header_that_is_not_there_has_no_value_and_the_first_of_several_counts() -> None:
-    assert value_of([], b"x") is None
-    assert value_of([(b"x", b"1"), (b"x", b"2")], b"x") == b"1"
+    assert headers_of([]).named.get(b"x") is None
+    assert headers_of([(b"x", b"1"), (b"x", b"2")]).named[b"x"] == b"1"
 
 
 @pytest.mark.parametrize("name", sorted(HOP_BY_HOP))
 def test_what_speaks_of_one_connection_only_ends_here(name: bytes) -> None:
-    assert forwarded([(name, b"x"), (b"accept", b"*/*")], HOP_BY_HOP) == [b"accept: */*\r\n"]
+    assert forwarded(headers_of([(name, b"x"), (b"accept", b"*/*")]), HOP_BY_HOP) == [b"accept: */*\r\n"]
 
 
 def test_what_the_connection_header_names_ends_here_too() -> None:
@@ -39,12 +39,12 @@ def test_what_the_connection_header_names_ends_here_too() -> None:
         (b"x-other", b"2"),
     ]
     assert connection_options(headers) == {b"close", b"x-secret", b"x-other"}
-    assert forwarded(headers, HOP_BY_HOP) == []
+    assert forwarded(headers_of(headers), HOP_BY_HOP) == []
 
 
 def test_everything_else_goes_on_in_order_repeated_and_unknown() -> None:
     headers = [(b"x-a", b"1"), (b"x-b", b""), (b"x-a", b"\xff")]
-    assert forwarded(headers, REQUEST_DROPPED) == [b"x-a: 1\r\n", b"x-b: \r\n", b"x-a: \xff\r\n"]
+    assert forwarded(headers_of(headers), REQUEST_DROPPED) == [b"x-a: 1\r\n", b"x-b: \r\n", b"x-a: \xff\r\n"]
 
 
 def test_a_request_gets_a_host_an_id_and_a_length_of_its_own() -> None:
@@ -52,7 +52,7 @@ def test_a_request_gets_a_host_an_id_and_a_length_of_its_own() -> None:
         (b"host", b"evil"), (b"content-length", b"7"), (b"expect", b"100-continue"), (b"transfer-encoding", b"chunked"),
         (b"x-request-id", b"theirs"), (b"authorization", b"Bearer theirs"), (b"content-type", b"application/json"),
     ]  # fmt: skip
-    head = request_head(b"POST", b"/v1/x?a=1", b"engine:8000", headers, request_id=b"ours", body_bytes=3)
+    head = request_head(b"POST", b"/v1/x?a=1", b"engine:8000", headers_of(headers), request_id=b"ours", body_bytes=3)
     assert head == (
         b"POST /v1/x?a=1 HTTP/1.1\r\nhost: engine:8000\r\nauthorization: Bearer theirs\r\n"
         b"content-type: application/json\r\nx-request-id: ours\r\ncontent-length: 3\r\n\r\n"
@@ -61,7 +61,9 @@ def test_a_request_gets_a_host_an_id_and_a_length_of_its_own() -> None:
 
 def test_a_pools_own_credentials_replace_the_clients() -> None:
     headers = [(b"authorization", b"Bearer theirs"), (b"authorization", b"again")]
-    head = request_head(b"POST", b"/", b"e", headers, request_id=b"i", body_bytes=0, authorization=b"Bearer pool")
+    head = request_head(
+        b"POST", b"/", b"e", headers_of(headers), request_id=b"i", body_bytes=0, authorization=b"Bearer pool"
+    )
     assert head.count(b"authorization") == 1
     assert b"authorization: Bearer pool\r\n" in head
 
@@ -81,8 +83,8 @@ def test_a_missing_long_or_strange_request_id_is_replaced(offered: bytes | None)
 
 
 def test_a_stream_is_marked_as_not_to_be_collected_unless_the_engine_has_a_word_on_it() -> None:
-    assert unbuffered([]) == [b"cache-control: no-cache\r\n", b"x-accel-buffering: no\r\n"]
-    assert unbuffered([(b"cache-control", b"no-store"), (b"x-accel-buffering", b"yes")]) == []
+    assert unbuffered(headers_of([])) == [b"cache-control: no-cache\r\n", b"x-accel-buffering: no\r\n"]
+    assert unbuffered(headers_of([(b"cache-control", b"no-store"), (b"x-accel-buffering", b"yes")])) == []
 
 
 def test_an_error_says_its_type_when_to_retry_and_what_is_allowed() -> None:
@@ -106,7 +108,7 @@ def test_an_answer_ends_by_its_length_its_chunks_its_status_or_its_connection(
     status: int, headers: list[tuple[bytes, bytes]], body_bytes: int | None, until_close: bool
 ) -> None:
     head = read_response_head(status, b"X", headers)
-    assert (head.status, head.phrase, head.headers) == (status, b"X", headers)
+    assert (head.status, head.phrase, head.headers) == (status, b"X", headers_of(headers))
     assert (head.body_bytes, head.until_close) == (body_bytes, until_close)
 
 

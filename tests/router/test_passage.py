@@ -7,7 +7,7 @@ import pytest
 
 from breakeven import passage
 from breakeven.errors import STREAM_CUT
-from breakeven.headers import Header, ResponseHead
+from breakeven.headers import Header, ResponseHead, headers_of
 from breakeven.passage import JsonPassage, OpaquePassage, Passage, StreamPassage, passage_of
 from breakeven.record import RequestRecord
 
@@ -16,7 +16,7 @@ JSON = (b"content-type", b"application/json")
 
 
 def head(*headers: Header, status: int = 200, body_bytes: int | None = None) -> ResponseHead:
-    return ResponseHead(status, b"OK", list(headers), body_bytes, until_close=False)
+    return ResponseHead(status, b"OK", headers_of(list(headers)), body_bytes, until_close=False)
 
 
 def record() -> RequestRecord:

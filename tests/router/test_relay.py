@@ -9,9 +9,9 @@ from breakeven import upstream
 from breakeven.errors import STREAM_CUT
 from breakeven.exchange import Exchange
 from breakeven.fleet import Fleet, PoolSpec, ProbeSucceeded
-from breakeven.headers import Header, ResponseHead
+from breakeven.headers import Header, ResponseHead, headers_of
 from breakeven.record import Outcome, RequestRecord
-from breakeven.relay import Edge, Engine, Relay, Shipment
+from breakeven.relay import Edge, Relay, Shipment, engine_at
 from breakeven_policies.decision import Target
 from breakeven_policies.snapshot import Health, PoolKind
 
@@ -106,7 +106,8 @@ class Stage:
         self.attempts: list[tuple[str, str, str]] = []
         self.well: asyncio.Future[bool] | None = None
         engines = {
-            name: Engine(name, "p", b"host-" + name.encode(), None, name == "b", self.pools[name]) for name in "ab"
+            name: engine_at(name, "p", b"host-" + name.encode(), None, self.pools[name], accepts_gzip=name == "b")
+            for name in "ab"
         }
         self.edge = Edge(
             engines, self.fleet, lambda: self.now_s, first_byte_timeout_s, idle_timeout_s, self.check_health,
@@ -124,6 +125,7 @@ class Stage:
             "method": b"POST", "target": b"/v1/chat/completions", "headers": [], "body": b"{}", "coded_body": None,
             "decoded": False, "alias": None, "must_end": True, "response_lines": (b"x-request-id: id-1\r\n",),
         } | changes  # fmt: skip
+        fields["headers"] = headers_of(fields["headers"])
         targets = tuple(Target("p", name) for name in names or ("a",))
         relay = Relay(self.edge, self.client, Exchange(targets), Shipment(**fields), self.record)
         relay.start()
@@ -137,7 +139,7 @@ class Stage:
     def answered(
         self, relay: Relay, status: int, headers: list[Header], body: bytes = b"", length: int | None = None
     ) -> None:
-        relay.on_head(ResponseHead(status, b"OK", headers, length, until_close=False), body)
+        relay.on_head(ResponseHead(status, b"OK", headers_of(headers), length, until_close=False), body)
 
     def in_flight(self) -> dict[str, int]:
         return {backend.name: backend.in_flight for backend in self.fleet.snapshot(0).pools[0].backends}
@@ -193,7 +195,7 @@ def test_a_failure_before_the_head_is_served_by_the_next_backend(stage: Stage) -
     stage.answered(relay, 200, JSON, b"{}", 2)
     relay.on_end()
     assert stage.client.told == [("start", 200, 2), "finish"]
-    assert b"x-breakeven-backend: b\r\n" in stage.client.head
+    assert b"x-breakeven-pool: p\r\nx-breakeven-backend: b\r\n" in stage.client.head
     assert stage.outcome is Outcome.COMPLETED
     assert stage.attempts == [("p", "a", "lost"), ("p", "b", "answered")]
 

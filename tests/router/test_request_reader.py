@@ -6,6 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from breakeven.errors import ApiError
+from breakeven.headers import headers_of
 from breakeven.request_reader import Limits, Request, RequestReader
 
 LIMITS = Limits(header_bytes_max=1024, body_bytes_max=4096)
@@ -129,7 +130,8 @@ def test_a_request_comes_out_as_it_was_sent() -> None:
     assert request == Request(
         b"POST",
         b"/v1/x?a=1",
-        [(b"host", b"h"), (b"content-length", b"3")],
+        "/v1/x",
+        headers_of([(b"host", b"h"), (b"content-length", b"3")]),
         b"abc",
         keep_alive=True,
         chunked_answers=True,
@@ -147,7 +149,7 @@ def test_every_cut_gives_the_same_request(wire: bytes, cut: int) -> None:
 def test_chunk_extensions_and_trailers_end_here() -> None:
     request = only(read(CHUNKED))
     assert request.body == b"abc"
-    assert b"x-trailer" not in dict(request.headers)
+    assert b"x-trailer" not in request.headers.named
 
 
 def test_pipelined_requests_come_out_in_order() -> None:
@@ -194,7 +196,7 @@ def test_an_offer_to_upgrade_is_declined_and_costs_neither_the_body_nor_what_fol
     assert isinstance(first, Request)
     assert isinstance(second, Request)
     assert (first.path, first.body, first.keep_alive) == ("/a", b"abc", True)
-    assert b"upgrade" not in dict(first.headers)
+    assert b"upgrade" not in first.headers.named
     assert second.path == "/v1/x"
 
 
@@ -264,7 +266,7 @@ def test_h11_reads_the_same_out_of_the_same_bytes(
         at += size
     request = only(read(*pieces, limits=Limits(header_bytes_max=8192)))
     assert (request.method, request.target, request.body) == (head.method, head.target, judged_body)
-    assert [(name, value.strip()) for name, value in request.headers] == [tuple(pair) for pair in head.headers]
+    assert [(name, value.strip()) for name, value in request.headers.pairs] == [tuple(pair) for pair in head.headers]
 
 
 @given(data=st.lists(st.binary(max_size=60), max_size=8))
