@@ -1,12 +1,7 @@
-"""An immutable picture of the fleet at one instant: all that a policy may know about load and health.
-
-What is built for every request is a named tuple: as immutable as a frozen dataclass, made in a fifth of the time (0.4
-against 2.1 µs for seven fields).
-"""
+"""An immutable picture of the fleet at one instant: all that a policy may know about load and health."""
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 
 class PoolKind(StrEnum):
@@ -55,7 +50,8 @@ class EngineSignals:
         return (self.running or 0.0) + (self.waiting or 0.0)
 
 
-class BackendView(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BackendView:
     """One engine, as the router sees it.
 
     `in_flight` counts this router's own requests there, exactly; `in_flight_at_scrape` is what it was when `signals`
@@ -86,7 +82,8 @@ class BackendView(NamedTuple):
         return max(float(self.in_flight), scraped + self.in_flight - self.in_flight_at_scrape)
 
 
-class PoolView(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PoolView:
     """Engines of one kind that serve the same models; `speculative_tokens` is k, 0 on a plain pool."""
 
     name: str
@@ -96,7 +93,8 @@ class PoolView(NamedTuple):
     speculative_tokens: int = 0
 
 
-class FleetSnapshot(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FleetSnapshot:
     """Every pool in configuration order, at `now_s` on the router's monotonic clock."""
 
     now_s: float

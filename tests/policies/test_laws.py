@@ -1,5 +1,6 @@
 """The laws that hold for every policy there is; one that is added is tested by them without another line."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -77,9 +78,10 @@ def test_the_same_inputs_give_the_same_answer(policy: Policy, fleet: FleetSnapsh
 def test_the_order_of_backends_does_not_matter(
     policy: Policy, fleet: FleetSnapshot, request: RequestView, order: object
 ) -> None:
-    shuffled = fleet._replace(
+    shuffled = replace(
+        fleet,
         pools=tuple(
-            pool._replace(backends=tuple(order.sample(list(pool.backends), len(pool.backends)))) for pool in fleet.pools
+            replace(pool, backends=tuple(order.sample(list(pool.backends), len(pool.backends)))) for pool in fleet.pools
         ),
     )
     assert policy.decide(request, fleet) == policy.decide(request, shuffled)
@@ -105,11 +107,13 @@ def test_more_load_never_improves_a_rank(policy: Policy, fleet: FleetSnapshot, r
     if not isinstance(decision, Route):
         return
     for place, name in enumerate(names(decision)):
-        heavier = fleet._replace(
+        heavier = replace(
+            fleet,
             pools=tuple(
-                pool._replace(
+                replace(
+                    pool,
                     backends=tuple(
-                        backend._replace(in_flight=backend.in_flight + 1000) if backend.name == name else backend
+                        replace(backend, in_flight=backend.in_flight + 1000) if backend.name == name else backend
                         for backend in pool.backends
                     ),
                 )
