@@ -5,12 +5,15 @@ is asked for several times, and a look-up costs a tenth of a search (0.05 agains
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from breakeven.errors import ApiError
 
 Header = tuple[bytes, bytes]
+
+NOTHING: Mapping[bytes, bytes] = MappingProxyType({})
 
 HOP_BY_HOP = frozenset(
     (
@@ -111,15 +114,14 @@ def request_head(
     *,
     request_id: bytes,
     body_bytes: int,
-    authorization: bytes | None = None,
+    replaced: Mapping[bytes, bytes] = NOTHING,
     dropped: frozenset[bytes] = REQUEST_DROPPED,
 ) -> bytes:
-    """The head sent to an engine. `authorization` replaces the client's; `dropped` names what does not go on."""
-    if authorization is not None:
-        dropped |= {b"authorization"}
+    """The head sent to an engine. `replaced` stands in for the client's own; `dropped` names what does not go on."""
+    if replaced:
+        dropped |= replaced.keys()
     lines = forwarded(headers, dropped)
-    if authorization is not None:
-        lines.append(b"authorization: %b\r\n" % authorization)
+    lines += [b"%b: %b\r\n" % header for header in replaced.items()]
     return b"%b %b HTTP/1.1\r\nhost: %b\r\n%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (
         method,
         target,

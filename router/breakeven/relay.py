@@ -15,6 +15,7 @@ from breakeven.errors import ApiError, no_backend, upstream_error, upstream_time
 from breakeven.exchange import Command, Event, Exchange
 from breakeven.fleet import ConnectRefused, Finished, Fleet, Started
 from breakeven.headers import (
+    NOTHING,
     REQUEST_DROPPED,
     RESPONSE_DROPPED,
     Headers,
@@ -38,7 +39,7 @@ class Engine:
     name: str
     pool: str
     host: bytes
-    authorization: bytes | None
+    replaced: Mapping[bytes, bytes]
     accepts_gzip: bool
     connections: upstream.ConnectionPool
     started: Started
@@ -57,7 +58,8 @@ def engine_at(
 ) -> Engine:
     """An engine with what is the same for each of its requests made once."""
     line = f"x-breakeven-pool: {pool}\r\nx-breakeven-backend: {name}\r\n".encode()
-    return Engine(name, pool, host, authorization, accepts_gzip, connections, Started(name), Finished(name), line)
+    replaced = NOTHING if authorization is None else {b"authorization": authorization}
+    return Engine(name, pool, host, replaced, accepts_gzip, connections, Started(name), Finished(name), line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +246,8 @@ class Relay:
             body = shipment.coded_body
         elif shipment.decoded:
             dropped |= {b"content-encoding"}
-        if shipment.alias is not None:
-            # The model has to be renamed in the answer, so the answer has to be readable.
-            dropped |= {b"accept-encoding"}
+        # Under an alias the model has to be renamed in the answer, so the answer has to be readable.
+        replaced = engine.replaced if shipment.alias is None else {**engine.replaced, b"accept-encoding": b"identity"}
         head = request_head(
             shipment.method,
             shipment.target,
@@ -254,7 +255,7 @@ class Relay:
             shipment.headers,
             request_id=self._record.request_id.encode(),
             body_bytes=len(body),
-            authorization=engine.authorization,
+            replaced=replaced,
             dropped=dropped,
         )
         if isinstance(self._upstream, upstream.Connection):
@@ -276,7 +277,7 @@ class Relay:
             message = "no head to relay"
             raise ValueError(message)
         shipment = self._shipment
-        accepted = shipment.headers.named.get(b"accept-encoding")
+        accepted = shipment.headers.named.get(b"accept-encoding") if shipment.alias is None else None
         self._passage = passage_of(head, shipment.alias, accepted, must_end=shipment.must_end)
         self._record.status = head.status
         self._result = "answered"

@@ -6,6 +6,7 @@ nothing more is read: where one message is wrong, no later boundary can be trust
 
 from collections import deque
 from dataclasses import dataclass
+from io import BytesIO
 from typing import NamedTuple
 
 import httptools
@@ -50,7 +51,7 @@ class RequestReader:
     """
 
     __slots__ = (
-        "_body", "_body_bytes", "_error", "_head_bytes", "_headers", "_limits", "_named", "_parser", "_target",
+        "_body", "_body_bytes", "_error", "_grown", "_head_bytes", "_headers", "_limits", "_named", "_parser", "_target",
         "head_complete", "head_started_s", "heard_s", "now_s", "reading", "ready", "stopped", "wants_continue",
     )  # fmt: skip
 
@@ -129,7 +130,14 @@ class RequestReader:
         self._body_bytes += len(data)
         if self._body_bytes > self._limits.body_bytes_max:
             self._give_up(too_large(self._limits.body_bytes_max))
-        self._body.append(data)
+        if not self._body:
+            self._body = data
+            return
+        if self._grown is None:
+            # Grows piece by piece and is not copied at the end: joining 30 MB would stop the loop for 6 to 30 ms.
+            self._grown = BytesIO()
+            self._grown.write(self._body)
+        self._grown.write(data)
 
     def on_message_complete(self) -> None:
         """The request is complete."""
@@ -141,7 +149,7 @@ class RequestReader:
                 target,
                 target.partition(b"?")[0].decode("latin-1"),
                 self._named,
-                self._body[0] if len(self._body) == 1 else b"".join(self._body),
+                self._body if self._grown is None else self._grown.getvalue(),
                 parser.should_keep_alive(),
                 parser.get_http_version() == "1.1",
             )
@@ -156,7 +164,8 @@ class RequestReader:
         self._target = b""
         self._headers: list[Header] = []
         self._named = NO_HEADERS
-        self._body: list[bytes] = []
+        self._body = b""
+        self._grown: BytesIO | None = None
         self._head_bytes = 0
         self._body_bytes = 0
 

@@ -62,7 +62,13 @@ def test_a_request_gets_a_host_an_id_and_a_length_of_its_own() -> None:
 def test_a_pools_own_credentials_replace_the_clients() -> None:
     headers = [(b"authorization", b"Bearer theirs"), (b"authorization", b"again")]
     head = request_head(
-        b"POST", b"/", b"e", headers_of(headers), request_id=b"i", body_bytes=0, authorization=b"Bearer pool"
+        b"POST",
+        b"/",
+        b"e",
+        headers_of(headers),
+        request_id=b"i",
+        body_bytes=0,
+        replaced={b"authorization": b"Bearer pool"},
     )
     assert head.count(b"authorization") == 1
     assert b"authorization: Bearer pool\r\n" in head
