@@ -51,14 +51,15 @@ class RequestReader:
     """
 
     __slots__ = (
-        "_body", "_body_bytes", "_error", "_grown", "_head_bytes", "_headers", "_limits", "_named", "_parser", "_target",
-        "head_complete", "head_started_s", "heard_s", "now_s", "reading", "ready", "stopped", "wants_continue",
+        "_body", "_body_bytes", "_error", "_grown", "_head_bytes", "_headers", "_limits", "_named", "_parser",
+        "_target", "head_complete", "head_started_s", "heard_s", "now_s", "reading", "ready", "stopped", "wants_continue",
     )  # fmt: skip
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._parser = httptools.HttpRequestParser(self)
         self._error: ApiError | None = None
+        self._grown: BytesIO | None = None
         self.ready: deque[Request | ApiError] = deque()
         self.reading = False
         self.stopped = False
@@ -165,7 +166,7 @@ class RequestReader:
         self._headers: list[Header] = []
         self._named = NO_HEADERS
         self._body = b""
-        self._grown: BytesIO | None = None
+        self._grown = None
         self._head_bytes = 0
         self._body_bytes = 0
 
