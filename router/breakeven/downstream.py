@@ -71,8 +71,8 @@ class Connection(asyncio.Protocol):
     """One client's socket. At most one request is being answered (`_busy`); reading pauses while another one waits."""
 
     __slots__ = (
-        "_bodiless", "_busy", "_chunked", "_chunked_answers", "_connections", "_draining", "_handler", "_keep_alive",
-        "_limits", "_now", "_paused", "_reader", "_responder", "_timer", "_transport",
+        "_bodiless", "_busy", "_chunked", "_chunked_answers", "_connections", "_draining", "_full", "_handler",
+        "_keep_alive", "_limits", "_now", "_paused", "_reader", "_responder", "_timer", "_transport",
     )  # fmt: skip
 
     def __init__(self, handler: Handler, limits: Limits, connections: Register, now: Callable[[], float]) -> None:
@@ -86,6 +86,7 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._busy = False
         self._paused = False
+        self._full = False
         self._draining = False
         # The response being written.
         self._keep_alive = True
@@ -98,6 +99,8 @@ class Connection(asyncio.Protocol):
     def attach(self, responder: Responder) -> None:
         """Name who hears of the client until the response is finished."""
         self._responder = responder
+        if self._full:
+            responder.on_client_slow()
 
     def respond(self, status: int, lines: Sequence[bytes], body: bytes) -> None:
         """Write a whole response of the router's own."""
@@ -155,14 +158,8 @@ class Connection(asyncio.Protocol):
         self._responder = None
         if not self._keep_alive:
             self._close_politely()
-        elif self._reader.ready:
-            # Not from here: a client that pipelines thousands must not deepen the stack.
-            asyncio.get_running_loop().call_soon(self._next)
-        else:
-            self._busy = False
-            self._resume_reading()
-            if self._draining:
-                self.drain()
+        elif not self._full:  # else once the client has read what it was sent: its answers must not pile up here
+            self._turn()
 
     def cut(self) -> None:
         """Close in the middle of a response, so that the client sees that it is not whole."""
@@ -199,11 +196,10 @@ class Connection(asyncio.Protocol):
         """Read; the first complete request is handled at once, a second one stops the reading."""
         reader = self._reader
         reader.feed(data, self._now())
+        if reader.ready and not self._busy:
+            self._next()
         if reader.ready:
-            if self._busy:
-                self._pause_reading()
-            else:
-                self._next()
+            self._pause_reading()
         if reader.reading:
             self._watch_reading()
 
@@ -220,19 +216,36 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client reads more slowly than the engine writes."""
+        self._full = True
         if self._responder is not None:
             self._responder.on_client_slow()
 
     def resume_writing(self) -> None:
         """The client has caught up."""
+        self._full = False
         if self._responder is not None:
             self._responder.on_client_reading()
+        elif self._busy:
+            self._turn()
 
     # -- what follows from it
 
+    def _turn(self) -> None:
+        """A response is finished: turn to the next request, or wait for one."""
+        if self._reader.ready:
+            # Not from here: a client that pipelines thousands must not deepen the stack.
+            asyncio.get_running_loop().call_soon(self._next)
+            return
+        self._busy = False
+        self._resume_reading()
+        if self._draining:
+            self.drain()
+        elif self._reader.reading:
+            self._watch_reading()
+
     def _next(self) -> None:
-        """Handle the request that has waited longest."""
-        if self._transport is None:
+        """Handle the request that has waited longest, if the client is still there."""
+        if self._transport is None or self._transport.is_closing() or not self._reader.ready:
             return
         self._busy = True
         incoming = self._reader.ready.popleft()
@@ -278,6 +291,7 @@ class Connection(asyncio.Protocol):
     def _resume_reading(self) -> None:
         if self._transport is not None and self._paused:
             self._paused = False
+            self._reader.heard_s = self._now()  # we did not listen: the client's time starts anew
             self._transport.resume_reading()
 
     def _watch_reading(self) -> None:
@@ -292,8 +306,8 @@ class Connection(asyncio.Protocol):
         """Refuse a head that takes too long in all, or a body that has stopped coming; else look again later."""
         self._timer = None
         reader = self._reader
-        if not reader.reading:
-            return
+        if not reader.reading or self._paused:
+            return  # nothing is late, or it is not the client who keeps it waiting
         late = reader.heard_s + self._limits.body_timeout_s
         if not reader.head_complete:
             late = reader.head_started_s + self._limits.header_timeout_s

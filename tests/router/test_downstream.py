@@ -279,6 +279,65 @@ async def test_a_slow_reader_is_known_and_so_is_its_catching_up(listening: Liste
     await drained
 
 
+async def test_answers_do_not_pile_up_for_a_client_that_pipelines_and_does_not_read(listening: Listening) -> None:
+    written = 0
+
+    def answer(client: Connection) -> None:
+        nonlocal written
+        written += 1
+        client.respond(200, [], b"x" * 200_000)
+
+    listening.handler.when_asked = answer
+    reader, writer = await listening.connect()
+    writer.write(GET * 300)
+    await listening.handler.slow.wait()
+    before = -1
+    while before != written:  # as long as it goes on
+        before = written
+        await asyncio.sleep(0.05)
+    assert written < 60  # the kernel's buffers take some megabytes, ours one answer more
+    for _ in range(300):
+        assert len((await head_and_body(reader))[1]) == 200_000
+    assert written == 300
+
+
+async def test_a_responder_that_comes_while_the_client_is_slow_is_told(listening: Listening) -> None:
+    _, writer = await listening.connect()
+    writer.write(GET + GET)
+    _, client = await listening.asked()
+    client.start(200, b"OK", [], None)
+    while not listening.handler.slow.is_set():
+        client.write(b"x" * 60_000)
+        await asyncio.sleep(0)
+    listening.handler.slow.clear()
+    client.attach(listening.handler)
+    assert listening.handler.slow.is_set()
+
+
+async def test_a_departure_between_two_pipelined_requests_starts_nothing(listening: Listening) -> None:
+    _, writer = await listening.connect()
+    writer.write(GET + GET)
+    _, client = await listening.asked()
+    client.respond(200, [], b"")
+    client.eof_received()
+    await asyncio.sleep(0)
+    assert listening.handler.incoming.empty()
+
+
+async def test_a_client_that_was_not_listened_to_is_not_late(listening: Listening) -> None:
+    listening.limits = Limits(header_timeout_s=0.03, body_timeout_s=0.03)
+    reader, writer = await listening.connect()
+    writer.write(GET + GET + b"POST /b HTTP/1.1\r\nContent-Length: 2\r\n\r\na")
+    for _ in range(2):
+        _, client = await listening.asked()
+        await asyncio.sleep(0.05)  # longer than the limit, while the third request is not read
+        client.respond(200, [], b"")
+        await head_and_body(reader)
+    writer.write(b"b")
+    request, _ = await listening.asked()
+    assert request.body == b"ab"
+
+
 # -- closing
 
 

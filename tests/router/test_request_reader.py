@@ -87,6 +87,27 @@ def test_a_head_over_the_limit_is_refused_however_it_is_cut(data: bytes, cut: in
     assert error_of(read(*(data[at : at + cut] for at in range(0, len(data), cut)))).status == 431
 
 
+@pytest.mark.parametrize("cut", [1, 7, 300, 10_000])
+def test_a_head_just_under_the_limit_passes_however_it_is_cut(cut: int) -> None:
+    wire = b"GET / HTTP/1.1\r\nX: " + b"a" * 900 + b"\r\nY: " + b"b" * 80 + b"\r\n\r\n"
+    assert len(wire) < LIMITS.header_bytes_max
+    assert only(read(*(wire[at : at + cut] for at in range(0, len(wire), cut)))).headers.named[b"y"] == b"b" * 80
+
+
+def test_small_requests_that_are_pipelined_are_not_taken_for_one_large_head() -> None:
+    wire = b"GET / HTTP/1.1\r\nX: y\r\n\r\n" * 200
+    reader = read(wire + b"GET / HTT", b"P/1.1\r\n\r\n")
+    assert len(reader.ready) == 201
+    assert not reader.stopped
+
+
+def test_thousands_of_offers_to_upgrade_are_declined_one_by_one() -> None:
+    wire = b"GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n" * 2000
+    reader = read(wire)
+    assert len(reader.ready) == 2000
+    assert not reader.stopped
+
+
 def test_a_body_that_announces_too_much_is_refused_before_any_of_it_came() -> None:
     assert error_of(read(b"POST / HTTP/1.1\r\nContent-Length: 10000000000\r\n\r\n")).status == 413
 
