@@ -5,6 +5,7 @@ temperature, and while the speculative pool has room; see ARCHITECTURE, "What th
 """
 
 from dataclasses import dataclass
+from math import isfinite
 
 from breakeven_policies.decision import Decision, Reason
 from breakeven_policies.policy import Policy, route
@@ -34,4 +35,8 @@ def build(argument: str | None, threshold: float) -> Policy:
     """`threshold` or `threshold:0.8`; the argument overrides the configured threshold."""
     if argument is None:
         return Threshold(threshold)
-    return Threshold(float(argument), f"threshold:{argument}")
+    temperature_max = float(argument)
+    if not isfinite(temperature_max):
+        message = f"threshold needs a finite temperature, got {argument!r}"
+        raise ValueError(message)
+    return Threshold(temperature_max, f"threshold:{temperature_max:g}")

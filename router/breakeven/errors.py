@@ -62,6 +62,11 @@ def no_backend(message: str, code: str = "no_backend", retry_after_s: int = 1) -
     return ApiError(503, message, "service_unavailable", code, retry_after_s=retry_after_s)
 
 
+def internal_error(message: str) -> ApiError:
+    """A fault of the router itself; the log says which."""
+    return ApiError(500, message, "server_error", "internal_error")
+
+
 def upstream_error(message: str = "The upstream engine failed before it answered.") -> ApiError:
     """Every engine that was tried failed before its response head."""
     return ApiError(502, message, "server_error", "upstream_error")

@@ -85,7 +85,7 @@ Commands = tuple[Command, ...]
 class Exchange:
     """One request on its way through at most `len(targets)` backends. `outcome` is None until it has finished."""
 
-    __slots__ = ("attempt", "outcome", "state", "targets")
+    __slots__ = ("attempt", "outcome", "reconnected", "state", "targets")
 
     def __init__(self, targets: tuple[Target, ...]) -> None:
         if not targets:
@@ -93,6 +93,7 @@ class Exchange:
             raise ValueError(message)
         self.targets = targets
         self.attempt = 0
+        self.reconnected = False
         self.state = State.CHOSEN
         self.outcome: Outcome | None = None
 
@@ -126,12 +127,16 @@ def _send(exchange: Exchange) -> Commands:
 
 
 def _reconnect(exchange: Exchange) -> Commands:
+    if exchange.reconnected:
+        return _lost_before_head(exchange)
+    exchange.reconnected = True
     exchange.state = State.CONNECTING
     return (Command.RECONNECT,)
 
 
 def _next(exchange: Exchange) -> Commands:
     exchange.attempt += 1
+    exchange.reconnected = False
     exchange.state = State.CONNECTING
     return (Command.CONNECT,)
 

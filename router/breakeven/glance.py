@@ -54,7 +54,7 @@ def is_mere_text(payload: bytes) -> bool:
         return lacks_telling_words(payload)
     if event.usage is not None or event.error or event.object == "error":
         return False
-    if event.type is not None and event.type not in _TEXT_TYPES:
+    if event.type is not None and not (isinstance(event.type, str) and event.type in _TEXT_TYPES):
         return False
     return all(choice.finish_reason is None for choice in event.choices)
 

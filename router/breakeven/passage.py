@@ -4,11 +4,11 @@ The kind of an answer is what its engine says it is, never what the request aske
 request that streams may be answered with a JSON error, audio or a page of HTML (field cases B22, B32).
 """
 
-import zlib
 from typing import Protocol
 
 from breakeven.answer import Usage
-from breakeven.errors import STREAM_CUT
+from breakeven.coding import Decoder
+from breakeven.errors import STREAM_CUT, ApiError
 from breakeven.headers import ResponseHead, accepts
 from breakeven.record import RequestRecord
 from breakeven.rename import StreamRenamer, rename_answer
@@ -16,8 +16,8 @@ from breakeven.sse import JsonObserver, StreamObserver
 
 GZIP = frozenset((b"gzip", b"x-gzip"))
 
-GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
-"""zlib's way of saying that the stream has a gzip header."""
+UNPACKED_BYTES_MAX = 2**30
+"""Of one answer. Engines are trusted not to send bombs; a whole answer larger than this is a mistake of theirs."""
 
 RENAMED_ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """A JSON answer has to be whole before its model can be renamed; beyond this it goes on under the engine's name."""
@@ -195,14 +195,14 @@ class UnpackedPassage:
     The engine flushes every event, so each still goes on when it comes. A packed body that breaks off is truncated.
     """
 
-    __slots__ = ("_broken", "_inflate", "_inner")
+    __slots__ = ("_broken", "_decoder", "_inner")
 
     unpacks = True
     body_bytes = None
 
-    def __init__(self, inner: Passage) -> None:
+    def __init__(self, inner: Passage, coding: str) -> None:
         self._inner = inner
-        self._inflate = zlib.decompressobj(GZIP_WINDOW_BITS)
+        self._decoder = Decoder(coding, UNPACKED_BYTES_MAX)
         self._broken = False
 
     @property
@@ -212,21 +212,28 @@ class UnpackedPassage:
 
     def feed(self, data: bytes, now_s: float) -> bytes:
         """What is inside, as far as it has come."""
+        if self._broken:
+            return b""
         try:
-            plain = self._inflate.decompress(data)
-        except zlib.error:
+            plain = b"".join(self._decoder.feed(data))
+        except ApiError:
             self._broken = True
             return b""
         return self._inner.feed(plain, now_s) if plain else b""
 
     def finish(self, now_s: float) -> bytes:
         """What the inside still holds."""
+        if not self._broken:
+            try:
+                self._decoder.finish()
+            except ApiError:
+                self._broken = True
         return self._inner.finish(now_s)
 
     @property
     def truncated(self) -> bool:
         """Whether the packing or the inside lacks its end."""
-        return self._broken or not self._inflate.eof or self._inner.truncated
+        return self._broken or self._inner.truncated
 
     @property
     def done(self) -> bool:
@@ -258,7 +265,7 @@ def passage_of(head: ResponseHead, alias: str | None, accepted: bytes | None, *,
     if coding == b"identity":
         return _plain_passage(head, head.body_bytes, alias, must_end=must_end)
     if coding in GZIP and not accepts(accepted, b"gzip"):
-        return UnpackedPassage(_plain_passage(head, None, alias, must_end=must_end))
+        return UnpackedPassage(_plain_passage(head, None, alias, must_end=must_end), coding.decode())
     return OpaquePassage(head.body_bytes)
 
 

@@ -68,9 +68,9 @@ class Prober:
             for client in self._clients:
                 await client.close()
 
-    async def check_health(self, backend: str) -> bool:
-        """Ask one engine now, beside its rhythm; whether it is well. KeyError for one that is not configured."""
-        return await self._watches[backend].check_health()
+    async def is_well(self, backend: str) -> bool:
+        """Ask one engine now, beside its rhythm. KeyError for one that is not configured."""
+        return await self._watches[backend].is_well()
 
 
 class EngineWatch:
@@ -86,6 +86,7 @@ class EngineWatch:
         self._scrape_now = asyncio.Event()
         self._list_now = asyncio.Event()
         self._scrape_failures = 0
+        self._asking: asyncio.Task[FleetEvent] | None = None
         self._told: dict[str, str | None] = {}
 
     async def keep_health(self) -> None:
@@ -118,8 +119,19 @@ class EngineWatch:
             if self._listening:
                 await ask()
 
-    async def check_health(self) -> bool:
-        """Ask once; whether the engine is well."""
+    async def is_well(self) -> bool:
+        """Ask now, once for all who want to know now.
+
+        The answer changes no belief: "failed so often in a row" is about a rhythm, and clients whose requests fail do
+        not set it.
+        """
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._client.health())
+            self._asking.add_done_callback(lambda _: setattr(self, "_asking", None))
+        return not isinstance(await asyncio.shield(self._asking), ProbeFailed)
+
+    async def check_health(self) -> None:
+        """Ask once."""
         event = await self._client.health()
         if isinstance(event, ProbeFailed):
             self._to.metrics.probe_failed(self._name)
@@ -133,7 +145,6 @@ class EngineWatch:
                 self._scrape_now.set()
                 self._list_now.set()
         self._to.apply(event)
-        return not isinstance(event, ProbeFailed)
 
     async def scrape(self) -> None:
         """Read the metrics once."""

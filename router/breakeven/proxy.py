@@ -1,6 +1,7 @@
 """The data plane: takes requests from clients, views and decides them, and sends a relay on its way with each."""
 
 import asyncio
+import logging
 import random
 import ssl
 from collections.abc import Awaitable, Callable
@@ -12,13 +13,14 @@ from breakeven.coding import Decoder
 from breakeven.config import BackendAddress, Settings
 from breakeven.cors import Cors
 from breakeven.endpoints import Endpoint, EndpointTable
-from breakeven.errors import ApiError, no_backend, unknown_model
+from breakeven.errors import ApiError, internal_error, no_backend, unknown_model
 from breakeven.exchange import Exchange
 from breakeven.fleet import Fleet
 from breakeven.headers import error_lines, request_id_or
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.own_pages import OwnPages
+from breakeven.passage import GZIP
 from breakeven.record import Outcome, RequestRecord
 from breakeven.recorder import Recorder
 from breakeven.relay import Edge, Engine, Relay, Shipment, engine_at
@@ -26,6 +28,8 @@ from breakeven.request_reader import NO_HEADERS, Limits, Request
 from breakeven.upstream import ConnectionPool
 from breakeven_policies.decision import Decision, Reason, Refusal, Refuse, Route
 from breakeven_policies.policy import Policy
+
+LOG = logging.getLogger(__name__)
 
 BACKLOG = 4096
 """Connections that the kernel holds for us between two turns of the loop; a burst of clients is not an error."""
@@ -51,7 +55,7 @@ class Visit(NamedTuple):
 
 
 class Proxy:
-    """Serves clients until it is drained. `chance` gives tickets and request ids; `check_health` asks a backend now."""
+    """Serves clients until it is drained. `chance` gives tickets and request ids; `is_well` asks a backend now."""
 
     def __init__(
         self,
@@ -64,7 +68,7 @@ class Proxy:
         recorder: Recorder,
         clock: Callable[[], float],
         chance: random.Random,
-        check_health: Callable[[str], Awaitable[bool]],
+        is_well: Callable[[str], Awaitable[bool]],
     ) -> None:
         self._fleet = fleet
         self._policy = policy
@@ -88,7 +92,7 @@ class Proxy:
             now=clock,
             first_byte_timeout_s=settings.first_byte_timeout_s,
             idle_timeout_s=settings.idle_timeout_s,
-            check_health=check_health,
+            is_well=is_well,
             report=self._report,
             attempted=metrics.attempt,
         )
@@ -158,6 +162,12 @@ class Proxy:
         visit.client.respond(error.status, [*error_lines(error), *visit.lines], error.body())
         self._report(record)
 
+    def abandon(self, visit: Visit) -> None:
+        """Count a client that left before its request was decided."""
+        visit.record.outcome = Outcome.CLIENT_CLOSED
+        visit.record.finished_s = self._now()
+        self._report(visit.record)
+
     def dispatch(self, visit: Visit, endpoint: Endpoint, decoded: bytes | None) -> None:
         """View, decide, relay. `decoded`: the body out of its content coding, None where it has none. ApiError: no."""
         request = visit.request
@@ -168,7 +178,8 @@ class Proxy:
         if viewed.alias is not None and viewed.request.model is not None:
             # A renamed body is sent as it is read here, so its coding is gone with its old name.
             body = rename_model(endpoint, body, content_type, viewed.request.model)
-        coded = decoded is not None and viewed.alias is None
+        is_gzip = request.headers.named.get(b"content-encoding", b"").strip().lower() in GZIP
+        coded = decoded is not None and viewed.alias is None and is_gzip
         shipment = Shipment(
             method=request.method,
             target=request.target,
@@ -212,7 +223,13 @@ class Proxy:
 
     def _decide(self, viewed: Viewed, record: RequestRecord) -> Route:
         """Ask the policy. ApiError where it refuses."""
-        decision: Decision = self._policy.current.decide(viewed.request, self._fleet.snapshot(self._now()))
+        snapshot = self._fleet.snapshot(self._now())
+        policy = self._policy.current
+        try:
+            decision: Decision = policy.decide(viewed.request, snapshot)
+        except Exception as fault:  # a policy may be anybody's module: its fault costs one request, not all
+            LOG.exception("policy %s failed", policy.name)
+            raise internal_error("The policy failed to decide this request.") from fault
         record.decided_s = self._now()
         record.model, record.temperature = viewed.request.model, viewed.request.temperature
         record.policy = decision.policy
@@ -268,9 +285,10 @@ class Clients:
                     self._someone_left.clear()
                     await self._someone_left.wait()
         except TimeoutError:
+            return False
+        finally:  # also where whoever waits for this is told not to
             for client in list(self._open):
                 client.expire()
-            return False
         return True
 
 
@@ -284,12 +302,12 @@ class Inflation:
         self._decoder = decoder
         self._slices = decoder.feed(visit.request.body)
         self._done: list[bytes] = []
-        self._client_gone = False
+        self._over = False
         visit.client.attach(self)
 
     def step(self) -> None:
         """One slice; after the last one the request goes on its way."""
-        if self._client_gone:
+        if self._over:
             return
         try:
             piece = next(self._slices, None)
@@ -305,7 +323,8 @@ class Inflation:
 
     def on_client_gone(self) -> None:
         """Nobody waits for it."""
-        self._client_gone = True
+        self._over = True
+        self._proxy.abandon(self._visit)
 
     def on_client_slow(self) -> None:
         """Nothing is being written yet."""
@@ -315,7 +334,7 @@ class Inflation:
 
     def on_expired(self) -> None:
         """The router stops."""
-        self._client_gone = True
+        self._over = True
         self._proxy.refuse(self._visit, no_backend("The router is shutting down.", "shutting_down"))
 
 

@@ -66,7 +66,7 @@ def engine_at(
 class Edge:
     """What all relays of a process share.
 
-    `check_health` asks a backend now whether it is well; `report` takes every finished record, `attempted` every end of
+    `is_well` asks a backend now whether it is well; `report` takes every finished record, `attempted` every end of
     an attempt.
     """
 
@@ -75,7 +75,7 @@ class Edge:
     now: Callable[[], float]
     first_byte_timeout_s: float
     idle_timeout_s: float
-    check_health: Callable[[str], Awaitable[bool]]
+    is_well: Callable[[str], Awaitable[bool]]
     report: Callable[[RequestRecord], None]
     attempted: Callable[[str, str, str], None]
 
@@ -338,7 +338,7 @@ class Relay:
         return passage.feed(data, now_s) if data else data
 
     async def _ask_health(self) -> None:
-        can_serve = await self._edge.check_health(self._exchange.target.backend)
+        can_serve = await self._edge.is_well(self._exchange.target.backend)
         self._asking = None
         self._resume_upstream()
         self._judged(can_serve=can_serve)

@@ -77,7 +77,7 @@ class Router:
             recorder=recorder,
             clock=clock,
             chance=random.Random(),  # noqa: S311  # tickets and request ids need not be secret
-            check_health=self._prober.check_health,
+            is_well=self._prober.is_well,
         )
         self._sights = Sights(
             snapshot=lambda: self.fleet.snapshot(clock()),

@@ -182,15 +182,16 @@ def contained(installed):
     if os.geteuid() != 0:
         missing("needs root, to make a read-only root")
     unshare, setpriv = needs("unshare", "apt-get install util-linux"), needs("setpriv", "apt-get install util-linux")
-    # The wheel lies under /tmp, which the container hides: it moves to where its root shows it.
+    # The wheel lies under /tmp, which the container hides, and the checkout may: both move to where its root shows them.
     # Only the interpreter of this machine may be in a folder that others cannot read, hence the capability.
     script = (
-        "mount --make-rprivate / && mount --bind $SITE /mnt && mount -o remount,bind,ro / && mount -t tmpfs tmpfs /tmp"
+        "mount --make-rprivate / && mount --bind $SITE /mnt && mount --bind $VENV /srv"
+        " && mount -o remount,bind,ro / && mount -t tmpfs tmpfs /tmp"
         f" && exec {setpriv} --reuid={UID} --regid={UID} --clear-groups --inh-caps=+dac_read_search"
         ' --ambient-caps=+dac_read_search $PYTHON -m breakeven "$@"'
     )
     environment = {
-        "SITE": str(installed), "PYTHON": sys.executable, "PYTHONPATH": "/mnt", "PYTHONDONTWRITEBYTECODE": "1",
+        "SITE": str(installed), "VENV": sys.prefix, "PYTHON": "/srv/bin/python", "PYTHONPATH": "/mnt", "PYTHONDONTWRITEBYTECODE": "1",
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
     }  # fmt: skip
     running = []

@@ -63,8 +63,7 @@ def test_it_names_only_able_backends_each_once_and_at_most_three(
 def test_the_ranking_is_as_long_as_it_can_be(policy: Policy, fleet: FleetSnapshot, request: RequestView) -> None:
     decision = policy.decide(request, fleet)
     if isinstance(decision, Route):
-        wanted_kinds = {pool.kind for pool in fleet.pools}
-        assert len(decision.ranking) >= min(2, len(able(fleet, request))) or not wanted_kinds
+        assert len(decision.ranking) == min(RANKING_MAX, len(able(fleet, request)))
 
 
 @every_policy

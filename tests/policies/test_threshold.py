@@ -1,5 +1,7 @@
 """The default policy: above the threshold to the plain pools, the rest to the speculative ones."""
 
+import re
+
 import pytest
 
 from breakeven_policies.decision import Reason, Refusal, Refuse, Route, Target
@@ -107,6 +109,11 @@ def test_an_argument_overrides_the_configured_threshold() -> None:
     assert build(None, 0.5).decide(request(0.7), pair()).ranking[0].pool == "baseline"
 
 
-def test_an_argument_that_is_no_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="hot"):
-        build("hot", 1.0)
+@pytest.mark.parametrize("argument", ["hot", "nan", "inf", ""])
+def test_an_argument_that_is_no_finite_number_is_refused(argument: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(repr(argument))):
+        build(argument, 1.0)
+
+
+def test_the_name_is_fit_for_a_header_however_the_argument_was_spelt() -> None:
+    assert build(" 0.80\n", 1.0).name == "threshold:0.8"

@@ -5,8 +5,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr, TypeAdapter, ValidationError
 
-from breakeven.config_values import load_yaml, parse_address, split_list, split_mapping, yaml_value
+from breakeven.config_values import (
+    Address,
+    Finite,
+    Key,
+    Method,
+    OriginList,
+    Seconds,
+    load_yaml,
+    parse_address,
+    split_list,
+    split_mapping,
+    yaml_value,
+)
 
 
 @pytest.mark.parametrize(
@@ -120,3 +133,48 @@ def test_structured_text_is_yaml_and_json_is_yaml() -> None:
     assert yaml_value('{"a": [1, 2]}') == {"a": [1, 2]}
     assert yaml_value("{a: [1, 2]}") == {"a": [1, 2]}
     assert yaml_value({"a": 1}) == {"a": 1}
+
+
+# -- the types of settings, as pydantic applies them
+
+
+def value_as(kind: Any, value: object) -> Any:
+    """What a setting of this type makes of a value."""
+    return TypeAdapter(kind).validate_python(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (Seconds, "nan", "finite"),
+        (Seconds, -1, "greater than or equal to 0"),
+        (Finite, "inf", "finite"),
+        (Address, "engine", "expected http"),
+        (OriginList, ["chat.example.org"], "expected [*] or an origin"),
+        (Method, "EAGLE 3", "expected a method such as eagle3"),
+        (Key, "two words", "visible ASCII"),
+        (Key, "schlüssel", "visible ASCII"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_told_what_would(kind: Any, value: object, expected: str) -> None:
+    with pytest.raises(ValidationError, match=expected):
+        value_as(kind, value)
+
+
+def test_a_value_that_fits_is_kept() -> None:
+    assert value_as(Seconds, "1.5") == 1.5
+    assert value_as(Address, "http://engine:8000") == "http://engine:8000"
+    assert value_as(OriginList, "*,https://chat.example.org") == ["*", "https://chat.example.org"]
+    assert value_as(Method, "draft_model") == "draft_model"
+
+
+@pytest.mark.parametrize(
+    ("text", "key"), [("k3y", "k3y"), ("k3y\n", "k3y"), (SecretStr("k3y"), "k3y"), ("", None), ("  ", None)]
+)
+def test_a_key_loses_the_line_break_of_its_file_and_an_empty_one_is_none(text: object, key: str | None) -> None:
+    found = value_as(Key, text)
+    assert (None if found is None else found.get_secret_value()) == key
+
+
+def test_no_key_is_no_key() -> None:
+    assert value_as(Key, None) is None

@@ -15,6 +15,7 @@ EVERY_ERROR = [
     errors.too_large(1),
     errors.no_backend("none"),
     errors.upstream_error(),
+    errors.internal_error("broken"),
     errors.upstream_timeout("late"),
 ]
 

@@ -89,6 +89,12 @@ def test_a_stale_connection_is_replaced_by_a_fresh_one_to_the_same_backend() -> 
     assert machine.target == A
 
 
+def test_a_second_stale_connection_in_a_row_counts_as_lost() -> None:
+    machine = exchange(A, B, after=(Event.START, Event.CONNECTED, Event.STALE, Event.CONNECTED))
+    assert machine.on(Event.STALE) == (Command.CONNECT,)
+    assert machine.target == B
+
+
 def test_a_request_that_timed_out_is_not_sent_again() -> None:
     machine = exchange(A, B, after=(Event.START, Event.CONNECTED))
     assert machine.on(Event.FIRST_BYTE_TIMEOUT) == (Command.ABORT_UPSTREAM, Command.ANSWER_ERROR, Command.FINISH)
@@ -157,6 +163,7 @@ def test_the_laws_hold_over_every_sequence_of_events(targets: int, choices: list
     assert Command.FINISH not in commands[:-1]
     assert len(set(tried)) == len(tried)
     assert commands.count(Command.RELAY_HEAD) <= 1
+    assert commands.count(Command.RECONNECT) <= commands.count(Command.CONNECT)
     if head_relayed_at is not None:
         assert not {Command.CONNECT, Command.RECONNECT, Command.SEND, Command.ANSWER_ERROR} & set(
             commands[head_relayed_at:]

@@ -1,5 +1,6 @@
 """What happens to an answer on its way: by its own kind, never by what the request asked for."""
 
+import gzip
 import json
 import zlib
 
@@ -178,7 +179,14 @@ def test_a_packed_answer_is_left_to_a_client_that_asked_for_it() -> None:
     assert (way.unpacks, way.body_bytes) == (False, 9)
 
 
-@pytest.mark.parametrize("sent", [packed(b"{}")[:1], [b"no gzip at all"]], ids=["cut", "not gzip"])
+def test_several_gzip_members_are_one_answer() -> None:
+    way = passage_of(head(JSON, PACKED), None, None, must_end=True)
+    assert way.feed(gzip.compress(b"one ") + gzip.compress(b"two"), 1.0) == b"one two"
+    way.finish(2.0)
+    assert not way.truncated
+
+
+@pytest.mark.parametrize("sent", [packed(b"{}")[:1], [b"no gzip at all", b"still none"]], ids=["cut", "not gzip"])
 def test_packing_that_breaks_off_is_a_truncated_answer(sent: list[bytes]) -> None:
     way = passage_of(head(JSON, PACKED), None, None, must_end=True)
     for piece in sent:

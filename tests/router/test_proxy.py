@@ -18,6 +18,7 @@ from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.proxy import Proxy
 from breakeven.recorder import Recorder
+from breakeven_policies.decision import Decision
 from breakeven_policies.policy import Policy
 from tests.router.scripted_engine import ScriptedEngine, says, scripted_engine
 
@@ -41,6 +42,7 @@ class Running:
     client: httpx.AsyncClient
     metrics: Metrics
     fleet: Fleet
+    policy: InForce
 
     def counted(self, name: str = "breakeven_requests_total") -> dict[tuple[str, ...], float]:
         """The values of one counter, by labels."""
@@ -59,24 +61,25 @@ async def running(*, ready: bool = True, **changes: object) -> AsyncIterator[Run
             fleet.apply(ProbeSucceeded("baseline-0"))
             fleet.apply(ModelsListed("baseline-0", frozenset({"m"})))
         metrics = Metrics(settings.pool_specs())
+        policy = InForce(settings.build_policy())
 
-        async def check_health(_: str) -> bool:
+        async def is_well(_: str) -> bool:
             return True
 
         proxy = Proxy(
             settings=settings,
             fleet=fleet,
-            policy=InForce(settings.build_policy()),
+            policy=policy,
             directory=directory,
             metrics=metrics,
             recorder=Recorder(None, lambda: datetime.now(UTC)),
             clock=asyncio.get_running_loop().time,
             chance=random.Random(7),  # noqa: S311  # repeatable
-            check_health=check_health,
+            is_well=is_well,
         )
         port = await proxy.listen("127.0.0.1", 0)
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-            yield Running(proxy, engine, client, metrics, fleet)
+            yield Running(proxy, engine, client, metrics, fleet, policy)
         proxy.close()
         await proxy.drain(5)
 
@@ -129,7 +132,7 @@ async def test_without_a_ready_engine_the_answer_is_503_and_when_to_come_back() 
 
 async def test_what_a_policy_cannot_place_says_which_rule_forbids_it() -> None:
     async with scripted_engine(v1_chat_completions=says(200, ANSWER, JSON)) as only, running() as run:
-        run.proxy._policy.current = Settings(
+        run.policy.current = Settings(
             speculative=[f"http://127.0.0.1:{only.port}"], policy="pinned:speculative"
         ).build_policy()
         assert (await run.client.post(CHAT, json=BODY)).headers["x-breakeven-reason"] == "pinned"
@@ -213,6 +216,24 @@ async def test_a_client_that_leaves_while_its_body_is_unpacked_starts_nothing(ru
     writer.close()
     await writer.wait_closed()
     assert run.engine.heads == []
+    assert run.counted() == {("none", "none", "client_closed"): 1}
+
+
+async def test_a_policy_that_fails_costs_its_request_a_500_and_nothing_else(
+    run: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        name = "broken"
+
+        def decide(self, request: object, fleet: object) -> Decision:
+            raise KeyError(request)
+
+    whole, run.policy.current = run.policy.current, Broken()
+    answer = await run.client.post(CHAT, json=BODY)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal_error")
+    assert "policy broken failed" in caplog.text
+    run.policy.current = whole
+    assert (await run.client.post(CHAT, json=BODY)).status_code == 200
 
 
 async def test_browsers_may_call_where_they_are_allowed() -> None:

@@ -111,13 +111,13 @@ class Stage:
             for name in "ab"
         }
         self.edge = Edge(
-            engines, self.fleet, lambda: self.now_s, first_byte_timeout_s, idle_timeout_s, self.check_health,
+            engines, self.fleet, lambda: self.now_s, first_byte_timeout_s, idle_timeout_s, self.is_well,
             self.reported.append, lambda *attempt: self.attempts.append(attempt),
         )  # fmt: skip
         self.client = FakeClient()
         self.record = RequestRecord("id-1", "chat.completions", 0.0, reason="least_loaded")
 
-    async def check_health(self, backend: str) -> bool:
+    async def is_well(self, backend: str) -> bool:
         self.well = asyncio.get_running_loop().create_future()
         return await self.well
 
