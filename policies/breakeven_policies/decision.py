@@ -22,6 +22,8 @@ class Reason(StrEnum):
     LEAST_LOADED = "least_loaded"
     PINNED = "pinned"
     NOT_SAMPLED = "not_sampled"
+    FAILOVER = "failover"
+    """The pool that was chosen failed the request before it answered, and another one served it."""
 
 
 class Refusal(StrEnum):
@@ -49,11 +51,15 @@ class Route(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Nothing can serve this now. `retryable` tells whether the same request may succeed later (503) or never (404)."""
+    """Nothing can serve this request."""
 
     refusal: Refusal
     policy: str
-    retryable: bool
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later: health changes, models and capabilities are configured."""
+        return self.refusal is Refusal.NO_READY_BACKEND
 
 
 Decision = Route | Refuse

@@ -68,10 +68,10 @@ def route(
 
 def _refuse(request: RequestView, fleet: FleetSnapshot, policy: str, *, capable_anywhere: bool) -> Refuse:
     if capable_anywhere or not any(pool.backends for pool in fleet.pools):
-        return Refuse(Refusal.NO_READY_BACKEND, policy, retryable=True)
+        return Refuse(Refusal.NO_READY_BACKEND, policy)
     if all(why_incapable(pool, request) is Reason.MODEL for pool in fleet.pools if pool.backends):
-        return Refuse(Refusal.UNKNOWN_MODEL, policy, retryable=False)
-    return Refuse(Refusal.NO_CAPABLE_POOL, policy, retryable=True)
+        return Refuse(Refusal.UNKNOWN_MODEL, policy)
+    return Refuse(Refusal.NO_CAPABLE_POOL, policy)
 
 
 def _ranking(first: list[Candidate], others: list[Candidate], ticket: float) -> tuple[Target, ...]:

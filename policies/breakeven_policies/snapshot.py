@@ -18,7 +18,6 @@ class Health(StrEnum):
     READY = "ready"
     LOADING = "loading"
     DOWN = "down"
-    DRAINING = "draining"
 
 
 @dataclass(frozen=True, slots=True)

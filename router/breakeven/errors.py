@@ -24,7 +24,11 @@ class ApiError(Exception):
     def body(self) -> bytes:
         """The JSON body; ASCII only, so that nothing of a hostile name can break an encoder."""
         error = {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
-        return json.dumps({"error": error}).encode()
+        return json.dumps({"error": error}, separators=(",", ":")).encode()
+
+    def event(self) -> bytes:
+        """The same as the last words of a stream: an error event, and the end (field case B39)."""
+        return b"data: %b\n\ndata: [DONE]\n\n" % self.body()
 
 
 def invalid_request(
@@ -57,6 +61,17 @@ def too_large(limit_bytes: int) -> ApiError:
     return ApiError(413, message, "invalid_request_error", "request_too_large")
 
 
+def no_capable_pool() -> ApiError:
+    """The engine of every pool would refuse the request, today and tomorrow: no reason to come back."""
+    message = "No pool here accepts min_p or logit_bias for this model: speculative engines refuse them."
+    return invalid_request(message, code="no_capable_pool")
+
+
+def shutting_down() -> ApiError:
+    """The router stops; the next request finds another one, or this one again."""
+    return no_backend("The router is shutting down.", "shutting_down")
+
+
 def no_backend(message: str, code: str = "no_backend", retry_after_s: int = 1) -> ApiError:
     """Nothing can serve the request now; the same request may succeed soon."""
     return ApiError(503, message, "service_unavailable", code, retry_after_s=retry_after_s)
@@ -67,21 +82,14 @@ def internal_error(message: str) -> ApiError:
     return ApiError(500, message, "server_error", "internal_error")
 
 
-def upstream_error(message: str = "The upstream engine failed before it answered.") -> ApiError:
-    """Every engine that was tried failed before its response head."""
-    return ApiError(502, message, "server_error", "upstream_error")
+def upstream_error() -> ApiError:
+    """The engine is gone, before its answer or inside it; names no host."""
+    return ApiError(502, "upstream connection lost", "server_error", "upstream_error")
 
 
 def upstream_timeout(message: str) -> ApiError:
     """An engine took the request and did not answer in time."""
     return ApiError(504, message, "server_error", "upstream_timeout")
-
-
-STREAM_CUT = (
-    b'data: {"error":{"message":"upstream connection lost","type":"server_error","param":null,'
-    b'"code":"upstream_error"}}\n\ndata: [DONE]\n\n'
-)
-"""The end of a stream whose engine is gone: names no host, and says that this is all (field case B39)."""
 
 
 def shown(text: str, most: int = 80) -> str:

@@ -6,6 +6,7 @@ is asked for several times, and a look-up costs a tenth of a search (0.05 agains
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -163,6 +164,13 @@ def unbuffered(headers: Headers) -> list[bytes]:
     if b"x-accel-buffering" not in headers.named:
         lines.append(b"x-accel-buffering: no\r\n")
     return lines
+
+
+@lru_cache(maxsize=1024)
+def why_lines(reason: str, policy: str | None) -> bytes:
+    """The headers that say why an answer comes from where it comes; few combinations exist, each is written once."""
+    line = f"x-breakeven-reason: {reason}\r\n"
+    return (line if policy is None else f"{line}x-breakeven-policy: {policy}\r\n").encode()
 
 
 def error_lines(error: ApiError) -> list[bytes]:

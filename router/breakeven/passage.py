@@ -8,7 +8,7 @@ from typing import Protocol
 
 from breakeven.answer import Usage
 from breakeven.coding import Decoder
-from breakeven.errors import STREAM_CUT, ApiError
+from breakeven.errors import ApiError
 from breakeven.headers import ResponseHead, accepts
 from breakeven.record import RequestRecord
 from breakeven.rename import StreamRenamer, rename_answer
@@ -52,8 +52,8 @@ class Passage(Protocol):
     def done(self) -> bool:
         """Whether the engine has said that nothing follows, so that a connection lost now loses nothing."""
 
-    def cut(self) -> bytes | None:
-        """What tells the client that the rest is lost; None: only a cut connection can."""
+    def cut(self, error: ApiError) -> bytes | None:
+        """What tells the client why the rest is missing; None: only a cut connection can."""
 
     def note(self, record: RequestRecord) -> bool:
         """Write down what was seen; whether the answer reported an error of the engine inside a success."""
@@ -80,7 +80,7 @@ class OpaquePassage:
         """Nothing is held back."""
         return b""
 
-    def cut(self) -> bytes | None:
+    def cut(self, error: ApiError) -> bytes | None:  # noqa: ARG002
         """No way to say it in a format we do not know."""
         return None
 
@@ -127,7 +127,7 @@ class JsonPassage:
             return b""
         return rename_answer(b"".join(self._held), self._alias)
 
-    def cut(self) -> bytes | None:
+    def cut(self, error: ApiError) -> bytes | None:  # noqa: ARG002
         """Half a document says itself that it is cut."""
         return None
 
@@ -175,10 +175,10 @@ class StreamPassage:
         """Whether the end event was seen."""
         return self._observer.done
 
-    def cut(self) -> bytes | None:
+    def cut(self, error: ApiError) -> bytes | None:
         """An error event of our own, and the end; a newline first where the engine stopped inside an event."""
         held = b"" if self._renamer is None else self._renamer.flush()
-        return held + self._observer.event_end + STREAM_CUT
+        return held + self._observer.event_end + error.event()
 
     def note(self, record: RequestRecord) -> bool:
         """First token and token counts; an error event inside a success is an error all the same (field case B40)."""
@@ -240,9 +240,9 @@ class UnpackedPassage:
         """As what is inside."""
         return self._inner.done and not self._broken
 
-    def cut(self) -> bytes | None:
+    def cut(self, error: ApiError) -> bytes | None:
         """As what is inside."""
-        return self._inner.cut()
+        return self._inner.cut(error)
 
     def note(self, record: RequestRecord) -> bool:
         """As what is inside."""

@@ -13,10 +13,10 @@ from breakeven.coding import Decoder
 from breakeven.config import BackendAddress, Settings
 from breakeven.cors import Cors
 from breakeven.endpoints import Endpoint, EndpointTable
-from breakeven.errors import ApiError, internal_error, no_backend, unknown_model
+from breakeven.errors import ApiError, internal_error, no_backend, no_capable_pool, shutting_down, unknown_model
 from breakeven.exchange import Exchange
 from breakeven.fleet import Fleet
-from breakeven.headers import error_lines, request_id_or
+from breakeven.headers import error_lines, request_id_or, why_lines
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.own_pages import OwnPages
@@ -26,7 +26,7 @@ from breakeven.recorder import Recorder
 from breakeven.relay import Edge, Engine, Relay, Shipment, engine_at
 from breakeven.request_reader import NO_HEADERS, Limits, Request
 from breakeven.upstream import ConnectionPool
-from breakeven_policies.decision import Decision, Reason, Refusal, Refuse, Route
+from breakeven_policies.decision import Decision, Refusal, Refuse, Route
 from breakeven_policies.policy import Policy
 
 LOG = logging.getLogger(__name__)
@@ -96,7 +96,6 @@ class Proxy:
             report=self._report,
             attempted=metrics.attempt,
         )
-        self._reasons: dict[tuple[Reason, str], bytes] = {}
         self._clients = Clients(metrics)
         self._server: asyncio.Server | None = None
         self._draining = False
@@ -159,7 +158,8 @@ class Proxy:
         record.outcome = Outcome.REFUSED if error.status >= 500 else Outcome.CLIENT_ERROR
         record.reason = record.reason or error.code
         record.finished_s = self._now()
-        visit.client.respond(error.status, [*error_lines(error), *visit.lines], error.body())
+        why = why_lines(record.reason or "none", record.policy)
+        visit.client.respond(error.status, [*error_lines(error), *visit.lines, why], error.body())
         self._report(record)
 
     def abandon(self, visit: Visit) -> None:
@@ -189,7 +189,7 @@ class Proxy:
             decoded=decoded is not None,
             alias=viewed.alias,
             must_end=endpoint.marks_end,
-            response_lines=(*visit.lines, self._why(route)),
+            lines=visit.lines,
         )
         Relay(self._edge, visit.client, Exchange(route.ranking), shipment, visit.record).start()
 
@@ -238,15 +238,6 @@ class Proxy:
             raise _refusal(decision, viewed.alias or viewed.request.model)
         record.reason = decision.reason.value
         return decision
-
-    def _why(self, route: Route) -> bytes:
-        """The headers that say why. Few combinations exist, so each is written once."""
-        key = (route.reason, route.policy)
-        line = self._reasons.get(key)
-        if line is None:
-            line = b"x-breakeven-reason: %b\r\nx-breakeven-policy: %b\r\n" % (key[0].encode(), key[1].encode())
-            self._reasons[key] = line
-        return line
 
     def _report(self, record: RequestRecord) -> None:
         self._metrics.observe(record)
@@ -335,7 +326,7 @@ class Inflation:
     def on_expired(self) -> None:
         """The router stops."""
         self._over = True
-        self._proxy.refuse(self._visit, no_backend("The router is shutting down.", "shutting_down"))
+        self._proxy.refuse(self._visit, shutting_down())
 
 
 def _engine(address: BackendAddress, settings: Settings, clock: Callable[[], float]) -> Engine:
@@ -358,5 +349,5 @@ def _refusal(decision: Refuse, model: str | None) -> ApiError:
     if decision.refusal is Refusal.UNKNOWN_MODEL:
         return unknown_model(model)
     if decision.refusal is Refusal.NO_CAPABLE_POOL:
-        return no_backend("No pool accepts these sampling parameters for this model.", decision.refusal.value)
+        return no_capable_pool()
     return no_backend("No engine that can serve this request is ready.", decision.refusal.value)

@@ -17,6 +17,17 @@ class Outcome(StrEnum):
     CUT_BY_DRAIN = "cut_by_drain"
 
 
+class AttemptResult(StrEnum):
+    """How the attempt at one backend ended, as far as the choice of a backend is concerned."""
+
+    ANSWERED = "answered"
+    CONNECT_FAILED = "connect_failed"
+    LOST = "lost"
+    UNAVAILABLE = "unavailable"
+    TIMED_OUT = "timed_out"
+    ABANDONED = "abandoned"
+
+
 @dataclass(slots=True)
 class RequestRecord:
     """Filled in while a request lives. Times are seconds on the monotonic clock of the loop; None: it never happened.

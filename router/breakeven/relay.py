@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from breakeven import downstream, upstream
-from breakeven.errors import ApiError, no_backend, upstream_error, upstream_timeout
+from breakeven.errors import ApiError, no_backend, shutting_down, upstream_error, upstream_timeout
 from breakeven.exchange import Command, Event, Exchange
 from breakeven.fleet import ConnectRefused, Finished, Fleet, Started
 from breakeven.headers import (
@@ -24,9 +24,11 @@ from breakeven.headers import (
     forwarded,
     request_head,
     unbuffered,
+    why_lines,
 )
 from breakeven.passage import Passage, passage_of
-from breakeven.record import Outcome, RequestRecord
+from breakeven.record import AttemptResult, Outcome, RequestRecord
+from breakeven_policies.decision import Reason
 
 UNAVAILABLE = frozenset((502, 503))
 """Statuses that say that this engine cannot serve now; another one may."""
@@ -77,7 +79,7 @@ class Edge:
     idle_timeout_s: float
     is_well: Callable[[str], Awaitable[bool]]
     report: Callable[[RequestRecord], None]
-    attempted: Callable[[str, str, str], None]
+    attempted: Callable[[str, str, AttemptResult], None]
 
 
 class Shipment(NamedTuple):
@@ -95,7 +97,7 @@ class Shipment(NamedTuple):
     decoded: bool
     alias: str | None
     must_end: bool
-    response_lines: tuple[bytes, ...]
+    lines: tuple[bytes, ...]
 
 
 class Relay:
@@ -124,7 +126,7 @@ class Relay:
         self._timer: asyncio.TimerHandle | None = None
         self._heard_s = 0.0
         self._slow = False
-        self._result = "abandoned"
+        self._result = AttemptResult.ABANDONED
 
     def start(self) -> None:
         """Set out for the first backend of the ranking."""
@@ -142,7 +144,7 @@ class Relay:
         """Nothing was sent; a refusal takes the backend out for everybody."""
         if refused:
             self._edge.fleet.apply(ConnectRefused(self._exchange.target.backend))
-        self._result = "connect_failed"
+        self._result = AttemptResult.CONNECT_FAILED
         self._on(Event.CONNECT_FAILED)
 
     def on_head(self, head: ResponseHead, body: bytes) -> None:
@@ -186,7 +188,7 @@ class Relay:
             self._on(Event.END)
             return
         self._stop_asking()
-        self._result = "lost"
+        self._result = AttemptResult.LOST
         self._on(Event.STALE if stale else Event.LOST)
 
     # -- Responder: what the client's side tells
@@ -224,7 +226,7 @@ class Relay:
         engine = self._edge.engines[target.backend]
         self._edge.fleet.apply(engine.started)
         self._counted = engine
-        self._result = "abandoned"
+        self._result = AttemptResult.ABANDONED
         self._record.attempts += 1
         self._record.pool, self._record.backend = target.pool, target.backend
         connection = engine.connections.take(self)
@@ -280,10 +282,12 @@ class Relay:
         accepted = shipment.headers.named.get(b"accept-encoding") if shipment.alias is None else None
         self._passage = passage_of(head, shipment.alias, accepted, must_end=shipment.must_end)
         self._record.status = head.status
-        self._result = "answered"
+        self._result = AttemptResult.ANSWERED
         dropped = RESPONSE_DROPPED | {b"content-encoding"} if self._passage.unpacks else RESPONSE_DROPPED
         lines = forwarded(head.headers, dropped)
-        lines += shipment.response_lines
+        if self._exchange.target.pool != self._exchange.targets[0].pool:
+            self._record.reason = Reason.FAILOVER
+        lines += self._own_lines()
         lines.append(self._edge.engines[self._exchange.target.backend].response_line)
         if self._passage.streams:
             lines += unbuffered(head.headers)
@@ -304,11 +308,11 @@ class Relay:
         self._record.status = error.status
         if self._exchange.outcome is Outcome.REFUSED:
             self._record.reason = error.code
-        self._client.respond(error.status, [*error_lines(error), *self._shipment.response_lines], error.body())
+        self._client.respond(error.status, [*error_lines(error), *self._own_lines()], error.body())
 
     def break_off(self) -> None:
         """Tell the client that its answer is cut."""
-        notice = self._passage.cut() if self._passage is not None else None
+        notice = None if self._passage is None else self._passage.cut(self._error())
         if notice is None:
             self._client.cut()
             return
@@ -353,19 +357,18 @@ class Relay:
         if can_serve:
             self._on(Event.HEAD)
         else:
-            self._result = "unavailable"
+            self._result = AttemptResult.UNAVAILABLE
             self._on(Event.HEAD_UNAVAILABLE)
         if self._ended and self._passage is not None:
             self.on_end()
 
     def _error(self) -> ApiError:
-        if self._exchange.outcome is Outcome.CUT_BY_DRAIN:
-            return no_backend("The router is shutting down.", "shutting_down")
-        if self._exchange.outcome is Outcome.UPSTREAM_TIMEOUT:
-            return upstream_timeout("The engine did not begin to answer in time (first_byte_timeout_s).")
-        if self._exchange.outcome is Outcome.REFUSED:
-            return no_backend("No engine that can serve this request is reachable.")
-        return upstream_error()
+        outcome = self._exchange.outcome
+        return ERRORS[Outcome.UPSTREAM_ERROR if outcome is None else outcome]
+
+    def _own_lines(self) -> tuple[bytes, ...]:
+        """The headers that every answer to this request carries, whoever gives it."""
+        return (*self._shipment.lines, why_lines(self._record.reason or "none", self._record.policy))
 
     def _pause_upstream(self) -> None:
         if isinstance(self._upstream, upstream.Connection):
@@ -398,9 +401,17 @@ class Relay:
             if self._slow or remaining_s > 0:
                 self._arm(max(remaining_s, self._edge.idle_timeout_s / 10), event)
                 return
-        self._result = "timeout"
+        self._result = AttemptResult.TIMED_OUT
         self._on(event)
 
+
+ERRORS: Mapping[Outcome, ApiError] = {
+    Outcome.REFUSED: no_backend("No engine that can serve this request is reachable."),
+    Outcome.UPSTREAM_ERROR: upstream_error(),
+    Outcome.UPSTREAM_TIMEOUT: upstream_timeout("The engine was silent for too long."),
+    Outcome.CUT_BY_DRAIN: shutting_down(),
+}
+"""What the router says itself where a request ends so."""
 
 ACTIONS: Mapping[Command, Callable[[Relay], None]] = {
     Command.CONNECT: Relay.connect,

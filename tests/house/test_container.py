@@ -182,7 +182,7 @@ def contained(installed):
     if os.geteuid() != 0:
         missing("needs root, to make a read-only root")
     unshare, setpriv = needs("unshare", "apt-get install util-linux"), needs("setpriv", "apt-get install util-linux")
-    # The wheel lies under /tmp, which the container hides, and the checkout may: both move to where its root shows them.
+    # The wheel lies under /tmp, which the container hides, and the checkout may: both move to where they are seen.
     # Only the interpreter of this machine may be in a folder that others cannot read, hence the capability.
     script = (
         "mount --make-rprivate / && mount --bind $SITE /mnt && mount --bind $VENV /srv"
@@ -191,8 +191,8 @@ def contained(installed):
         ' --ambient-caps=+dac_read_search $PYTHON -m breakeven "$@"'
     )
     environment = {
-        "SITE": str(installed), "VENV": sys.prefix, "PYTHON": "/srv/bin/python", "PYTHONPATH": "/mnt", "PYTHONDONTWRITEBYTECODE": "1",
-        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "SITE": str(installed), "VENV": sys.prefix, "PYTHON": "/srv/bin/python", "PYTHONPATH": "/mnt",
+        "PYTHONDONTWRITEBYTECODE": "1", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
     }  # fmt: skip
     running = []
 

@@ -88,12 +88,12 @@ def test_the_order_of_backends_does_not_matter(
 
 @every_policy
 @any_case
-def test_a_refusal_is_retryable_unless_no_engine_lists_the_model(
+def test_a_refusal_is_retryable_only_where_health_alone_is_missing(
     policy: Policy, fleet: FleetSnapshot, request: RequestView
 ) -> None:
     decision = policy.decide(request, fleet)
     if isinstance(decision, Refuse):
-        assert decision.retryable == (decision.refusal is not Refusal.UNKNOWN_MODEL)
+        assert decision.retryable == (decision.refusal is Refusal.NO_READY_BACKEND)
         if decision.refusal is Refusal.UNKNOWN_MODEL:
             assert not any(serves_model(backend, request) for pool in fleet.pools for backend in pool.backends)
 

@@ -10,9 +10,9 @@ from tests.policies.fleets import backend, fleet, pair, plain, request, speculat
 
 def test_nothing_configured_is_nothing_ready() -> None:
     decision = route(request(), fleet(), "any", Reason.LEAST_LOADED, lambda _: True)
-    assert decision == Refuse(Refusal.NO_READY_BACKEND, "any", retryable=True)
+    assert decision == Refuse(Refusal.NO_READY_BACKEND, "any")
     empty = route(request(), fleet(plain()), "any", Reason.LEAST_LOADED, lambda _: True)
-    assert empty == Refuse(Refusal.NO_READY_BACKEND, "any", retryable=True)
+    assert empty == Refuse(Refusal.NO_READY_BACKEND, "any")
 
 
 def test_the_ticket_spreads_equal_loads_evenly() -> None:

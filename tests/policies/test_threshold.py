@@ -41,16 +41,12 @@ def test_what_a_speculative_engine_refuses_goes_to_the_plain_pool_and_nowhere_el
 
 def test_with_the_plain_pool_down_it_is_refused_for_now_rather_than_sent_where_it_would_be_rejected() -> None:
     down = fleet(plain(backend("base-0", health=Health.DOWN)), speculative(backend("spec-0")))
-    assert POLICY.decide(request(0.7, min_p=0.05), down) == Refuse(
-        Refusal.NO_READY_BACKEND, "threshold", retryable=True
-    )
+    assert POLICY.decide(request(0.7, min_p=0.05), down) == Refuse(Refusal.NO_READY_BACKEND, "threshold")
 
 
 def test_without_any_plain_pool_it_is_refused_as_something_no_pool_can_do() -> None:
     only_speculative = fleet(speculative(backend("spec-0")))
-    assert POLICY.decide(request(0.7, min_p=0.05), only_speculative) == Refuse(
-        Refusal.NO_CAPABLE_POOL, "threshold", retryable=True
-    )
+    assert POLICY.decide(request(0.7, min_p=0.05), only_speculative) == Refuse(Refusal.NO_CAPABLE_POOL, "threshold")
 
 
 @pytest.mark.parametrize(("temperature", "down", "up"), [(0.7, "spec-0", "base-0"), (1.5, "base-0", "spec-0")])
@@ -72,7 +68,7 @@ def test_a_model_that_only_the_plain_pool_serves_goes_there_whatever_its_tempera
 
 
 def test_a_model_that_nobody_serves_is_refused_for_good() -> None:
-    assert POLICY.decide(request(model="nope"), pair()) == Refuse(Refusal.UNKNOWN_MODEL, "threshold", retryable=False)
+    assert POLICY.decide(request(model="nope"), pair()) == Refuse(Refusal.UNKNOWN_MODEL, "threshold")
 
 
 def test_an_engine_that_has_not_listed_its_models_may_serve_any() -> None:

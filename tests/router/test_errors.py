@@ -14,6 +14,8 @@ EVERY_ERROR = [
     errors.unknown_model("\ud83d" + "x" * 10_000),
     errors.too_large(1),
     errors.no_backend("none"),
+    errors.no_capable_pool(),
+    errors.shutting_down(),
     errors.upstream_error(),
     errors.internal_error("broken"),
     errors.upstream_timeout("late"),
@@ -40,11 +42,11 @@ def test_each_is_short_and_ascii(error: errors.ApiError) -> None:
 
 
 def test_only_what_may_succeed_later_says_when_to_retry() -> None:
-    assert [error.status for error in EVERY_ERROR if error.retry_after_s is not None] == [503]
+    assert [error.status for error in EVERY_ERROR if error.retry_after_s is not None] == [503, 503]
 
 
-def test_the_event_that_ends_a_cut_stream_is_an_error_and_then_the_end() -> None:
-    first, last, rest = errors.STREAM_CUT.split(b"\n\n")
+def test_inside_a_stream_an_error_is_an_event_and_then_the_end() -> None:
+    first, last, rest = errors.upstream_error().event().split(b"\n\n")
     assert json.loads(first.removeprefix(b"data: "))["error"]["code"] == "upstream_error"
     assert (last, rest) == (b"data: [DONE]", b"")
 

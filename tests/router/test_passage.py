@@ -7,10 +7,12 @@ import zlib
 import pytest
 
 from breakeven import passage
-from breakeven.errors import STREAM_CUT
+from breakeven.errors import upstream_error
 from breakeven.headers import Header, ResponseHead, headers_of
 from breakeven.passage import JsonPassage, OpaquePassage, Passage, StreamPassage, passage_of
 from breakeven.record import RequestRecord
+
+STREAM_CUT = upstream_error().event()
 
 SSE = (b"content-type", b"text/event-stream; charset=utf-8")
 JSON = (b"content-type", b"application/json")
@@ -59,7 +61,7 @@ def test_what_is_not_understood_passes_as_it_is_and_tells_nothing() -> None:
     assert (way.body_bytes, way.streams, way.truncated, way.done) == (4, False, False, False)
     assert way.feed(b"\x00\xff", 1.0) == b"\x00\xff"
     assert way.finish(2.0) == b""
-    assert way.cut() is None
+    assert way.cut(upstream_error()) is None
     assert way.note(seen) is False
     assert seen == record()
 
@@ -93,7 +95,7 @@ def test_json_too_large_to_be_held_goes_on_under_the_engines_name(monkeypatch: p
 def test_half_a_document_is_cut_without_a_word() -> None:
     way = passage_of(head(JSON), None, None, must_end=True)
     way.feed(b'{"model"', 1.0)
-    assert way.cut() is None
+    assert way.cut(upstream_error()) is None
 
 
 def test_a_stream_goes_on_as_it_comes_and_tells_its_first_token_and_usage() -> None:
@@ -140,12 +142,12 @@ def test_a_stream_without_an_end_is_truncated_where_its_endpoint_has_one(
 def test_a_stream_that_is_cut_says_so_in_an_event_of_its_own(sent: bytes, notice: bytes) -> None:
     way = passage_of(head(SSE), None, None, must_end=True)
     way.feed(sent, 1.0)
-    assert way.cut() == notice
+    assert way.cut(upstream_error()) == notice
 
 
 def test_what_the_renamer_still_holds_goes_out_before_the_notice() -> None:
     way = passage_of(head(SSE), "fast", None, must_end=True)
-    sent = way.feed(TOKEN + b'data: {"ha', 1.0) + (way.cut() or b"")
+    sent = way.feed(TOKEN + b'data: {"ha', 1.0) + (way.cut(upstream_error()) or b"")
     assert sent == TOKEN.replace(b"org/m", b"fast") + b'data: {"ha\n\n' + STREAM_CUT
 
 
@@ -194,4 +196,4 @@ def test_packing_that_breaks_off_is_a_truncated_answer(sent: list[bytes]) -> Non
     way.finish(2.0)
     assert way.truncated
     assert not way.done
-    assert way.cut() is None
+    assert way.cut(upstream_error()) is None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from breakeven import upstream
-from breakeven.errors import STREAM_CUT
+from breakeven.errors import shutting_down, upstream_error, upstream_timeout
 from breakeven.exchange import Exchange
 from breakeven.fleet import Fleet, PoolSpec, ProbeSucceeded
 from breakeven.headers import Header, ResponseHead, headers_of
@@ -15,6 +15,8 @@ from breakeven.record import Outcome, RequestRecord
 from breakeven.relay import Edge, Relay, Shipment, engine_at
 from breakeven_policies.decision import Target
 from breakeven_policies.snapshot import Health, PoolKind
+
+STREAM_CUT = upstream_error().event()
 
 SSE = [(b"content-type", b"text/event-stream")]
 JSON = [(b"content-type", b"application/json")]
@@ -124,7 +126,7 @@ class Stage:
     def start(self, *names: str, **changes: object) -> Relay:
         fields = {
             "method": b"POST", "target": b"/v1/chat/completions", "headers": [], "body": b"{}", "coded_body": None,
-            "decoded": False, "alias": None, "must_end": True, "response_lines": (b"x-request-id: id-1\r\n",),
+            "decoded": False, "alias": None, "must_end": True, "lines": (b"x-request-id: id-1\r\n",),
         } | changes  # fmt: skip
         fields["headers"] = headers_of(fields["headers"])
         targets = tuple(Target("p", name) for name in names or ("a",))
@@ -199,6 +201,20 @@ def test_a_failure_before_the_head_is_served_by_the_next_backend(stage: Stage) -
     assert b"x-breakeven-pool: p\r\nx-breakeven-backend: b\r\n" in stage.client.head
     assert stage.outcome is Outcome.COMPLETED
     assert stage.attempts == [("p", "a", "lost"), ("p", "b", "answered")]
+
+
+def test_another_pool_that_serves_what_the_chosen_one_failed_says_so(stage: Stage) -> None:
+    stage.edge.engines["c"] = engine_at("b", "q", b"host-b", None, stage.pools["b"], accepts_gzip=False)
+    fields = (b"POST", b"/", headers_of([]), b"{}", None, False, None, True, ())
+    targets = (Target("p", "a"), Target("q", "c"))
+    relay = Relay(stage.edge, stage.client, Exchange(targets), Shipment(*fields), stage.record)
+    relay.start()
+    relay.on_connect_failed(refused=True)
+    stage.connected(relay, "b")
+    stage.answered(relay, 200, JSON, b"{}", 2)
+    relay.on_end()
+    assert b"x-breakeven-reason: failover\r\n" in stage.client.head
+    assert stage.record.reason == "failover"
 
 
 @pytest.mark.parametrize("status", [502, 503])
@@ -382,7 +398,7 @@ async def test_an_engine_that_does_not_begin_in_time_is_a_504_and_is_closed() ->
     assert connection.dropped
     assert stage.client.told == [("respond", 504)]
     assert stage.outcome is Outcome.UPSTREAM_TIMEOUT
-    assert stage.attempts == [("p", "a", "timeout")]
+    assert stage.attempts == [("p", "a", "timed_out")]
 
 
 async def test_silence_inside_a_stream_cuts_it() -> None:
@@ -393,7 +409,7 @@ async def test_silence_inside_a_stream_cuts_it() -> None:
     stage.now_s = 1.0
     await until(lambda: stage.reported)
     assert connection.dropped
-    assert stage.client.written == TOKEN + STREAM_CUT
+    assert stage.client.written == TOKEN + upstream_timeout("The engine was silent for too long.").event()
     assert stage.outcome is Outcome.UPSTREAM_TIMEOUT
 
 
@@ -417,7 +433,7 @@ def test_when_the_router_stops_a_stream_ends_with_an_error_event(stage: Stage) -
     stage.answered(relay, 200, SSE, TOKEN)
     relay.on_expired()
     assert connection.dropped
-    assert stage.client.written == TOKEN + STREAM_CUT
+    assert stage.client.written == TOKEN + shutting_down().event()
     assert stage.outcome is Outcome.CUT_BY_DRAIN
 
 
