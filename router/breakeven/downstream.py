@@ -9,6 +9,8 @@ What cannot be read (bad framing, too long, too slow) is answered in its turn an
 """
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
@@ -18,6 +20,14 @@ from breakeven.request_reader import Limits, Request, RequestReader
 
 LINGER_S = 2.0
 """How long unread input is thrown away after a refusal, so that the client reads the answer before it sees a reset."""
+
+PIPELINED_MAX = 64
+"""Requests that may wait for their turn on one connection. While reading is paused a departure goes unnoticed, so it is
+not paused for the few that a patient client sends ahead.
+"""
+
+PIPELINED_BYTES_MAX = 2**20
+"""Bytes of their bodies."""
 
 CORK_BYTES = 16 * 1024
 """Larger pieces are written beside their framing instead of being copied into it."""
@@ -71,8 +81,8 @@ class Connection(asyncio.Protocol):
     """One client's socket. At most one request is being answered (`_busy`); reading pauses while another one waits."""
 
     __slots__ = (
-        "_bodiless", "_busy", "_chunked", "_chunked_answers", "_connections", "_draining", "_full", "_handler",
-        "_keep_alive", "_limits", "_now", "_paused", "_reader", "_responder", "_timer", "_transport",
+        "_bodiless", "_busy", "_chunked", "_chunked_answers", "_connections", "_draining", "_ends_with_close", "_full",
+        "_handler", "_keep_alive", "_limits", "_now", "_paused", "_reader", "_responder", "_timer", "_transport",
     )  # fmt: skip
 
     def __init__(self, handler: Handler, limits: Limits, connections: Register, now: Callable[[], float]) -> None:
@@ -93,6 +103,7 @@ class Connection(asyncio.Protocol):
         self._chunked_answers = True
         self._chunked = False
         self._bodiless = False
+        self._ends_with_close = False
 
     # -- for the handler
 
@@ -116,7 +127,8 @@ class Connection(asyncio.Protocol):
         """
         self._bodiless = self._bodiless or status in (204, 304)
         self._chunked = body_bytes is None and self._chunked_answers and not self._bodiless
-        if self._draining or (body_bytes is None and not self._chunked and not self._bodiless):
+        self._ends_with_close = body_bytes is None and not self._chunked and not self._bodiless
+        if self._draining or self._ends_with_close:
             self._keep_alive = False
         framing = b"" if self._keep_alive else b"connection: close\r\n"
         if self._chunked:
@@ -165,7 +177,14 @@ class Connection(asyncio.Protocol):
         """Close in the middle of a response, so that the client sees that it is not whole."""
         self._responder = None
         self._reader.stopped = True
-        if self._transport is not None:
+        if self._transport is None:
+            return
+        if self._ends_with_close:
+            # Where the end of the connection is the end of the answer, only a reset says that this is not it.
+            raw = self._transport.get_extra_info("socket")
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._transport.abort()
+        else:
             self._transport.close()
 
     def close_after(self) -> None:
@@ -198,7 +217,7 @@ class Connection(asyncio.Protocol):
         reader.feed(data, self._now())
         if reader.ready and not self._busy:
             self._next()
-        if reader.ready:
+        if len(reader.ready) >= PIPELINED_MAX or reader.ready_bytes > PIPELINED_BYTES_MAX:
             self._pause_reading()
         if reader.reading:
             self._watch_reading()
@@ -260,8 +279,7 @@ class Connection(asyncio.Protocol):
         self._handler.on_request(incoming, self)
 
     def _gone(self) -> None:
-        self._reader.stopped = True
-        self._reader.ready.clear()
+        self._reader.release()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -296,7 +314,7 @@ class Connection(asyncio.Protocol):
 
     def _watch_reading(self) -> None:
         """Answer 100 (Continue) to who waits for it, and see to it that a request does not take for ever."""
-        if self._reader.wants_continue and self._transport is not None and not self._busy:
+        if self._reader.wants_continue and self._transport is not None and not self._busy and not self._paused:
             self._reader.wants_continue = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if self._timer is None:

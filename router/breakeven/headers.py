@@ -93,11 +93,11 @@ def connection_options(headers: Iterable[Header]) -> frozenset[bytes]:
 
 def accepts(accepted: bytes | None, coding: bytes) -> bool:
     """Whether an Accept-Encoding value asks for a coding; an absent one asks for none."""
+    choices = {}
     for choice in (accepted or b"").lower().split(b","):
         name, _, weight = choice.partition(b";")
-        if name.strip() in (coding, b"*"):
-            return _is_weight_zero(weight) is None
-    return False
+        choices[name.strip()] = _is_weight_zero(weight) is None
+    return choices.get(coding, choices.get(b"*", False))
 
 
 def forwarded(headers: Headers, dropped: frozenset[bytes]) -> list[bytes]:

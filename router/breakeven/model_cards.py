@@ -8,6 +8,7 @@ new.
 
 import json
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import Any
 
 Card = Mapping[str, Any]
@@ -20,7 +21,7 @@ CARDS_MAX = 10_000
 def parse_cards(page: bytes | bytearray) -> tuple[Card, ...]:
     """The cards of a /v1/models answer; entries without an id are left out. ValueError: not such an answer."""
     try:
-        answer = json.loads(page, parse_constant=lambda _: None)
+        answer = json.loads(page, parse_constant=lambda _: None, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         message = f"not JSON ({type(error).__name__})"
         raise ValueError(message) from None
@@ -34,6 +35,12 @@ def parse_cards(page: bytes | bytearray) -> tuple[Card, ...]:
 def _is_name(value: object) -> bool:
     """Whether this is text that can be written down; JSON can spell a lone surrogate, UTF-8 cannot."""
     return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _finite(text: str) -> float | None:
+    """1e999 is a number in JSON and none in anything that reads it."""
+    value = float(text)
+    return value if isfinite(value) else None
 
 
 def merge(listings: Iterable[Iterable[Card]], aliases: Mapping[str, str]) -> dict[str, Card]:

@@ -4,6 +4,7 @@ Complete requests, and at most one error at the end, come out in the order in wh
 nothing more is read: where one message is wrong, no later boundary can be trusted.
 """
 
+import re
 from collections import deque
 from dataclasses import dataclass
 from io import BytesIO
@@ -24,6 +25,10 @@ class Limits:
     header_timeout_s: float = 10.0
     body_timeout_s: float = 60.0
 
+
+VERSIONS = frozenset(("1.0", "1.1"))
+
+_match_absolute = re.compile(rb"https?://[^/?#]*", re.IGNORECASE).match
 
 NO_HEADERS = headers_of([])
 
@@ -51,14 +56,15 @@ class RequestReader:
     """
 
     __slots__ = (
-        "_body", "_body_bytes", "_error", "_grown", "_head_bytes", "_headers", "_limits", "_named", "_parser",
-        "_read_bytes", "_target", "head_complete", "head_started_s", "heard_s", "now_s", "reading", "ready", "stopped",
-        "wants_continue",
+        "_body", "_body_bytes", "_body_came", "_error", "_grown", "_head_bytes", "_headers", "_limits", "_named",
+        "_parser", "_read_bytes", "_target", "head_complete", "head_started_s", "heard_s", "now_s", "reading", "ready",
+        "stopped", "wants_continue",
     )  # fmt: skip
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+        self._body_came = False
         self._error: ApiError | None = None
         self._body = b""
         self._body_bytes = 0
@@ -79,24 +85,40 @@ class RequestReader:
 
     def fail(self, error: ApiError) -> None:
         """Read nothing more; the error takes the place of the request being read."""
-        self.stopped = True
         self.reading = False
         self.wants_continue = False
         self.ready.append(error)
+        self._stop()
+
+    def release(self) -> None:
+        """Read nothing more and forget what was read: the client is gone."""
+        self.reading = False
+        self.ready.clear()
+        self._stop()
+
+    @property
+    def ready_bytes(self) -> int:
+        """The bodies of the requests that wait, in bytes."""
+        return sum(len(waiting.body) for waiting in self.ready if isinstance(waiting, Request))
 
     def _feed(self, data: bytes) -> bytes:
         """Give the data to llhttp; what is left to be read again, without an offer to upgrade."""
+        if self._parser is None:
+            return b""
         ready_before = len(self.ready)
+        self._body_came = False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
             return self._declined_upgrade(data[offer.args[0] :])
         except httptools.HttpParserError:
-            self.fail(self._error or invalid_request("This is not a valid HTTP/1.1 request."))
+            error = self._error or invalid_request("This is not a valid HTTP/1.1 request.")
+            error.__traceback__ = error.__context__ = None  # they hold the frames, and those the reader
+            self.fail(error)
             return b""
-        if self.reading and not self.head_complete and len(self.ready) == ready_before:
-            # llhttp keeps an unfinished header to itself, so what it has reported is not all there is. A read that
-            # completed an earlier request may hold little of this head, and is not counted.
+        if self.reading and not self._body_came and len(self.ready) == ready_before:
+            # llhttp keeps an unfinished header or trailer to itself, so what it has reported is not all there is. A
+            # read that completed an earlier request, or held some of a body, may hold little of it: not counted.
             self._read_bytes += len(data)
             if self._read_bytes > self._limits.header_bytes_max:
                 self.fail(self._head_too_large())
@@ -129,7 +151,11 @@ class RequestReader:
         """The head is complete: a body that announces too much is refused before it is sent."""
         self.head_complete = True
         self._named = headers_of(self._headers)
+        self._read_bytes = 0
         named = self._named.named
+        coding = named.get(b"transfer-encoding", b"chunked")
+        if coding.strip().lower() != b"chunked":
+            self._give_up(invalid_request("The only transfer coding understood here is chunked."))
         declared = named.get(b"content-length")
         if declared is not None and int(declared) > self._limits.body_bytes_max:
             self._give_up(too_large(self._limits.body_bytes_max))
@@ -137,6 +163,8 @@ class RequestReader:
 
     def on_body(self, data: bytes) -> None:
         """A piece of the body."""
+        self._body_came = True
+        self._read_bytes = 0
         self.wants_continue = False
         self._body_bytes += len(data)
         if self._body_bytes > self._limits.body_bytes_max:
@@ -153,6 +181,9 @@ class RequestReader:
     def on_message_complete(self) -> None:
         """The request is complete."""
         parser = self._parser
+        version = parser.get_http_version()
+        if version not in VERSIONS:
+            self._give_up(invalid_request("HTTP/1.1 and HTTP/1.0 are spoken here."))
         target = _origin_form(self._target)
         self.ready.append(
             Request(
@@ -162,13 +193,22 @@ class RequestReader:
                 self._named,
                 self._body if self._grown is None else self._grown.getvalue(),
                 parser.should_keep_alive(),
-                parser.get_http_version() == "1.1",
+                version == "1.1",
             )
         )
+        self._body = b""
+        self._grown = None
         self.wants_continue = False
         self.reading = False
 
     # -- what follows from it
+
+    def _stop(self) -> None:
+        """Let go of the parser, which holds this reader: a cycle that only the collector would find, much later."""
+        self.stopped = True
+        self._parser = None
+        self._error = None
+        self._begin()
 
     def _begin(self) -> None:
         self.head_complete = False
@@ -189,7 +229,7 @@ class RequestReader:
         """
         request = self.ready[-1]
         if isinstance(request, ApiError) or request.method == b"CONNECT":
-            self.stopped = True
+            self._stop()
             return b""
         self.ready.pop()
         lines = b"".join(b"%b: %b\r\n" % header for header in request.headers.pairs if header[0] != b"upgrade")
@@ -210,6 +250,8 @@ class RequestReader:
 
 def _origin_form(target: bytes) -> bytes:
     """Path and query; a target in absolute form (RFC 9112, section 3.2.2) loses its scheme and authority."""
-    if target.startswith((b"http://", b"https://")):
-        return b"/" + target.partition(b"://")[2].partition(b"/")[2]
-    return target
+    absolute = _match_absolute(target)
+    if absolute is None:
+        return target
+    rest = target[absolute.end() :]
+    return rest if rest.startswith(b"/") else b"/" + rest

@@ -145,6 +145,7 @@ class Connection(asyncio.Protocol):
         """The socket is gone."""
         self._transport = None
         self._pool.forget(self)
+        del self._parser  # it holds this connection: a cycle that only the collector would find
         self._broken(stale=self.reused and self._head is None and self._head_bytes == 0)
 
     # -- called by llhttp
@@ -167,6 +168,9 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """The head is complete, unless it is informational (1xx)."""
         status = self._parser.get_status_code()
+        if status < 100:
+            message = f"{status} is no status"
+            raise ValueError(message)
         if status >= 200:
             self._head = read_response_head(status, self._phrase, self._headers)
 
@@ -200,7 +204,7 @@ class Connection(asyncio.Protocol):
 
     def _finished(self, *, keep: bool) -> None:
         receiver, self.receiver = self.receiver, None
-        if keep and self.usable:
+        if keep and self.usable and not self._unsent():
             self.resume()
             self._reset()
             self._pool.keep(self)
@@ -208,6 +212,10 @@ class Connection(asyncio.Protocol):
             self._closed()
         if receiver is not None:
             receiver.on_end()
+
+    def _unsent(self) -> bool:
+        """Whether some of the request is still here: an engine may refuse a body before it has read it."""
+        return self._transport is not None and self._transport.get_write_buffer_size() > 0
 
     def _closed(self) -> None:
         if self._transport is not None:

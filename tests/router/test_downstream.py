@@ -1,8 +1,10 @@
 """The listening side, over real sockets: order, framing, departures, slowness, and how it closes."""
 
 import asyncio
+import gc
 import socket
 import struct
+import weakref
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -49,6 +51,18 @@ class Handler:
         self.expired.set()
 
 
+class Watched(Connection):
+    """A connection whose end can be seen."""
+
+    __slots__ = ("__weakref__",)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Turn the loop until it holds; pytest's own time-out ends a wait in vain."""
+    while not condition():  # noqa: ASYNC110  # nobody tells a test that an object is gone
+        await asyncio.sleep(0.001)
+
+
 class Listening:
     """A listening socket whose connections the handler serves."""
 
@@ -60,7 +74,7 @@ class Listening:
         self.writers: list[asyncio.StreamWriter] = []
 
     def connection(self) -> Connection:
-        return Connection(self.handler, self.limits, self.connections, asyncio.get_running_loop().time)
+        return Watched(self.handler, self.limits, self.connections, asyncio.get_running_loop().time)
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -324,18 +338,76 @@ async def test_a_departure_between_two_pipelined_requests_starts_nothing(listeni
     assert listening.handler.incoming.empty()
 
 
-async def test_a_client_that_was_not_listened_to_is_not_late(listening: Listening) -> None:
+async def test_a_request_that_waits_behind_slow_answers_is_not_late(listening: Listening) -> None:
     listening.limits = Limits(header_timeout_s=0.03, body_timeout_s=0.03)
     reader, writer = await listening.connect()
     writer.write(GET + GET + b"POST /b HTTP/1.1\r\nContent-Length: 2\r\n\r\na")
+    _, client = await listening.asked()
+    writer.write(b"b")
     for _ in range(2):
-        _, client = await listening.asked()
-        await asyncio.sleep(0.05)  # longer than the limit, while the third request is not read
+        await asyncio.sleep(0.05)  # longer than the limit
         client.respond(200, [], b"")
         await head_and_body(reader)
-    writer.write(b"b")
-    request, _ = await listening.asked()
+        request, client = await listening.asked()
     assert request.body == b"ab"
+
+
+@pytest.mark.parametrize("how", ["fin", "rst"])
+async def test_a_departure_is_heard_although_a_second_request_waits(listening: Listening, how: str) -> None:
+    _, writer = await listening.connect()
+    writer.write(GET)
+    await listening.asked()
+    writer.write(GET)
+    await asyncio.sleep(0.01)  # so that the second request is read before the departure
+    if how == "rst":
+        raw = writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+    else:
+        writer.close()
+    await listening.handler.gone.get()
+
+
+async def test_a_client_that_pipelines_without_end_is_not_read_without_end(listening: Listening) -> None:
+    _, writer = await listening.connect()
+    writer.write(GET * 200_000)
+    _, client = await listening.asked()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(writer.drain(), 0.2)  # nobody reads on: the kernel's buffers are full
+    assert len(client._reader.ready) < 20_000
+
+
+async def test_for_http_1_0_a_cut_answer_ends_with_a_reset(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(b"GET / HTTP/1.0\r\n\r\n")
+    _, client = await listening.asked()
+    client.start(200, b"OK", [], None, b"half")
+    await reader.readuntil(b"half")
+    client.cut()
+    with pytest.raises(ConnectionResetError):
+        await reader.read()
+
+
+@pytest.mark.parametrize("how", ["whole", "half", "garbage"])
+async def test_a_closed_connection_leaves_nothing_behind(listening: Listening, how: str) -> None:
+    _, writer = await listening.connect()
+    wire = b"POST / HTTP/1.1\r\nContent-Length: 50000\r\n\r\n" + b"x" * 50_000
+    writer.write({"whole": wire, "half": wire[:30_000], "garbage": wire + b"GARBAGE\r\n\r\n"}[how])
+    await until(lambda: listening.connections)
+    gone = weakref.ref(next(iter(listening.connections)))
+    if how != "half":
+        _, client = await listening.asked()
+        client.respond(200, [], b"")
+        del client
+    writer.close()
+    gc.disable()  # a cycle would keep it; collections are rare in a router
+    try:
+        await until(lambda: not listening.connections)
+        while not listening.handler.incoming.empty():
+            listening.handler.incoming.get_nowait()
+        await until(lambda: gone() is None)
+    finally:
+        gc.enable()
 
 
 # -- closing

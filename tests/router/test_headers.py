@@ -127,6 +127,8 @@ def test_an_answer_ends_by_its_length_its_chunks_its_status_or_its_connection(
         (b"br, GZIP ; q=0.5", True),
         (b"*", True),
         (b"gzip;q=0", False),
+        (b"*, gzip;q=0", False),
+        (b"*;q=0", False),
         (b"gzip; q=0.00", False),
         (b"identity, br", False),
     ],

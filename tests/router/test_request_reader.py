@@ -178,6 +178,34 @@ def test_pipelined_requests_come_out_in_order() -> None:
     assert [request.path for request in reader.ready] == ["/v1/x", "/c", "/v1/x"]
 
 
+def test_trailers_without_end_are_refused() -> None:
+    reader = read(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: ", *[b"y" * 500] * 4)
+    assert error_of(reader).status == 431
+
+
+def test_a_body_in_tiny_chunks_is_no_endless_head() -> None:
+    wire = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 3000 + b"0\r\n\r\n"
+    assert only(read(*(wire[at : at + 7] for at in range(0, len(wire), 7)))).body == b"a" * 3000
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"GET / HTTP/2.0\r\n", b"GET /\r\n", b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n"],
+    ids=["2.0", "0.9", "gzip"],
+)
+def test_other_versions_and_transfer_codings_are_not_understood(head: bytes) -> None:
+    assert error_of(read(head + b"\r\n", b"0\r\n\r\n")).status == 400
+
+
+def test_what_a_released_reader_had_read_is_forgotten() -> None:
+    reader = read(SIMPLE, b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc")
+    assert reader.ready_bytes == 3
+    reader.release()
+    assert (reader.ready_bytes, reader.reading, reader.stopped) == (0, False, True)
+    reader.feed(SIMPLE, 9.0)
+    assert not reader.ready
+
+
 def test_empty_lines_before_a_request_are_forgiven() -> None:
     assert only(read(b"\r\n\r\n" + SIMPLE)).body == b"abc"
 
@@ -200,7 +228,15 @@ def test_the_version_and_the_connection_header_decide_what_may_follow(
 
 @pytest.mark.parametrize(
     ("target", "path"),
-    [(b"http://h:1/a/b?c", "/a/b"), (b"https://h", "/"), (b"/a%2fb", "/a%2fb"), (b"*", "*"), (b"/a?b?c", "/a")],
+    [
+        (b"http://h:1/a/b?c", "/a/b"),
+        (b"HTTP://h/a", "/a"),
+        (b"http://h?x/v1", "/"),
+        (b"https://h", "/"),
+        (b"/a%2fb", "/a%2fb"),
+        (b"*", "*"),
+        (b"/a?b?c", "/a"),
+    ],
 )
 def test_a_target_in_absolute_form_loses_its_authority(target: bytes, path: str) -> None:
     assert only(read(b"OPTIONS %b HTTP/1.1\r\n\r\n" % target)).path == path

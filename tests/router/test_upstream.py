@@ -324,6 +324,26 @@ async def test_a_connection_that_cannot_be_trusted_again_is_closed(
     await engine.left.get()
 
 
+@pytest.mark.slow
+async def test_a_connection_with_an_unsent_body_is_not_given_to_anybody_else(
+    pool: ConnectionPool, engine: Engine
+) -> None:
+    ear, writer = await ask(pool, engine)
+    assert ear.connection is not None
+    writer.transport.pause_reading()
+    ear.connection.send(b"", b"x" * 30_000_000)
+    writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
+    await ear.over.wait()
+    assert ear.heard == [413, "end"]
+    assert pool.take(Ear()) is None
+    writer.transport.abort()
+
+
+@pytest.mark.parametrize("status", [b"000", b"099"])
+async def test_a_status_that_is_none_counts_as_lost(pool: ConnectionPool, engine: Engine, status: bytes) -> None:
+    assert (await answered(pool, engine, b"HTTP/1.1 %b X\r\n\r\n" % status)).heard == [("lost", False)]
+
+
 async def test_an_idle_connection_is_not_trusted_beyond_the_engines_own_limit(
     pool: ConnectionPool, engine: Engine, clock: Clock
 ) -> None:
