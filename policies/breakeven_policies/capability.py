@@ -19,8 +19,9 @@ def capable_backends(pool: PoolView, request: RequestView) -> tuple[BackendView,
     """The backends of a pool that would accept the request, whatever their health."""
     if not pool_can_sample(pool, request):
         return ()
-    for backend in pool.backends:
-        if not serves_model(backend, request):
+    model = request.model
+    for backend in pool.backends:  # nearly always all of them serve it: `serves_model` written out, one call less each
+        if backend.models is not None and model is not None and model not in backend.models:
             return tuple(candidate for candidate in pool.backends if serves_model(candidate, request))
     return pool.backends
 

@@ -80,7 +80,7 @@ def _ranking(first: list[Candidate], others: list[Candidate], ticket: float) -> 
         best += least_loaded(others, RANKING_MAX - len(best), ticket)
     else:
         best = least_loaded(first, RANKING_MAX, ticket)
-    return tuple(Target(pool.name, backend.name) for pool, backend in best)
+    return tuple([Target(pool.name, backend.name) for pool, backend in best])
 
 
 def least_loaded(candidates: list[Candidate], most: int, ticket: float) -> list[Candidate]:

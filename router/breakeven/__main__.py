@@ -7,14 +7,18 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from math import isfinite, nan
 
 from breakeven.body import ModelTable
 from breakeven.check_command import check
 from breakeven.config import Settings
 from breakeven.config_sources import ConfigError, build_settings
+from breakeven.endpoints import EndpointTable
+from breakeven.errors import shown
 from breakeven.explain_command import explain_offline
-from breakeven.flags import add_setting_flags, given_settings
+from breakeven.flags import Parser, add_setting_flags, given_settings
 from breakeven.wiring import StartError, run
+from breakeven_policies.policy import Policy
 from breakeven_policies.registry import build_policy
 from breakeven_policies.request import SamplingDefaults
 
@@ -104,23 +108,31 @@ def explain_command(arguments: argparse.Namespace) -> int:
         policy, models = settings.build_policy(), settings.model_table()
     else:
         models = ModelTable(aliases={}, defaults={}, fallback=SamplingDefaults())
-        try:
-            policy = build_policy(
-                getattr(arguments, "policy", "threshold"), float(getattr(arguments, "threshold", 1.0))
-            )
-        except ValueError as error:
-            raise ConfigError(f"policy: {error}") from None
+        policy = policy_of_flags(arguments)
     return explain_offline(
         arguments.body, arguments.fleet, arguments.endpoint, policy, models, as_json=arguments.json, say=print
     )
 
 
+def policy_of_flags(arguments: argparse.Namespace) -> Policy:
+    """The policy where no file is given: there are no pools then, so the settings as a whole cannot be judged."""
+    threshold = getattr(arguments, "threshold", "1.0")
+    try:
+        temperature = float(threshold)
+    except ValueError:
+        temperature = nan
+    if not isfinite(temperature):
+        raise ConfigError(f"threshold: expected a finite number, got {shown(threshold)} (from --threshold)")
+    try:
+        return build_policy(getattr(arguments, "policy", "threshold"), temperature)
+    except ValueError as error:
+        raise ConfigError(f"policy: {error} (from --policy)") from None
+
+
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their flags."""
     shape = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        "breakeven", description=ABOUT, epilog=MAIN_EXAMPLES, formatter_class=shape, allow_abbrev=False
-    )
+    parser = Parser("breakeven", description=ABOUT, epilog=MAIN_EXAMPLES, formatter_class=shape, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"breakeven {version('breakeven')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -138,11 +150,14 @@ def build_parser() -> argparse.ArgumentParser:
     add_setting_flags(checking)
     checking.set_defaults(command=check_command)
 
+    names = dict.fromkeys(endpoint.name for endpoint in EndpointTable())
     explaining = add("explain", "say what would be decided for a request, and why", EXPLAIN_EXAMPLES)
     explaining.add_argument("body", help="file with the JSON body of a request; - for standard input")
     explaining.add_argument("--fleet", required=True, metavar="FILE", help="what GET /fleet answered")
     explaining.add_argument(
-        "--endpoint", default="chat.completions", help="the endpoint it is for (default %(default)s)"
+        "--endpoint",
+        default="chat.completions",
+        help=f"the endpoint it is for: {', '.join(names)} (default %(default)s)",
     )
     explaining.add_argument("--json", action="store_true", help="print what POST /explain answers")
     add_setting_flags(explaining, frozenset(("config", "policy", "threshold")))

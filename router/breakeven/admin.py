@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 from breakeven.body import ModelTable, view
 from breakeven.endpoints import EndpointTable
 from breakeven.errors import ApiError, invalid_request, no_backend
-from breakeven.explanation import TICKET, endpoint_named, explanation_document
+from breakeven.explanation import TICKET, endpoint_named, explanation_document, policy_document
 from breakeven.fleet_json import encode_fleet
 from breakeven.metrics import CONTENT_TYPE, Metrics
 from breakeven_policies.policy import Policy
@@ -77,9 +77,9 @@ def _add_state_routes(app: FastAPI, sights: Sights) -> None:
     async def fleet() -> Response:
         return Response(encode_fleet(sights.snapshot()), media_type="application/json")
 
-    @app.get("/policy", summary="The policy in force")
-    async def policy() -> dict[str, str]:
-        return {"policy": sights.policy().name}
+    @app.get("/policy", summary="The policy in force, and which pools it prefers where that is simple")
+    async def policy() -> dict[str, Any]:
+        return policy_document(sights.policy(), sights.snapshot())
 
     @app.get("/health", summary="200 while the process lives")
     async def health() -> dict[str, str]:

@@ -7,8 +7,7 @@ member of an unforeseen type is as good as absent.
 """
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import DecodeError
 from msgspec.json import decode as decode_strictly
@@ -25,8 +24,7 @@ _ENDS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Tokens as the engine counts them; None: it does not say."""
 
     prompt_tokens: int | None = None

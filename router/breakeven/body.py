@@ -31,6 +31,10 @@ class ModelTable:
     defaults: Mapping[str, SamplingDefaults] = field(default_factory=dict)
     fallback: SamplingDefaults = field(default_factory=SamplingDefaults)
 
+    def defaults_of(self, model: str | None) -> SamplingDefaults:
+        """What is configured for a model by the engines' name; None: the request names none."""
+        return self.fallback if model is None else self.defaults.get(model, self.fallback)
+
 
 @dataclass(frozen=True, slots=True)
 class Viewed:
@@ -95,7 +99,7 @@ def _resolve(
     Source: vLLM 0.33.0, `to_sampling_params` of each request class.
     """
     ignored = endpoint.ignored_fields
-    defaults = models.fallback if model is None else models.defaults.get(model, models.fallback)
+    defaults = models.defaults_of(model)
     temperature = finite_number(fields.temperature)
     min_p = None if "min_p" in ignored else finite_number(fields.min_p)
     top_k = _effective(whole_number(fields.top_k), defaults.top_k, 0)

@@ -12,6 +12,12 @@ from breakeven.config_values import parse_address
 from breakeven_policies.request import MIN_P_EPSILON
 from breakeven_policies.snapshot import EngineSignals, PoolKind
 
+SHORT_DRAFTS = frozenset(("ngram", "suffix", "unknown"))
+"""Methods that draft as many tokens as they find a match for, and one of which we cannot tell."""
+
+DRAFT_TOLERANCE = 0.5
+"""Tokens. Drafts are cut short near the end of the context, which takes little off a mean over thousands of steps."""
+
 
 class Severity(StrEnum):
     """A problem makes `breakeven check` exit with 1."""
@@ -60,11 +66,14 @@ def judge_settings(settings: Settings) -> list[Finding]:
     kinds = {pool.kind for pool in settings.pools}
     findings = list(_twice(settings.pools))
     if PoolKind.PLAIN not in kinds:
-        findings.append(_warning("there is no plain pool: requests with min_p or logit_bias will be refused with 503"))
+        findings.append(_warning("there is no plain pool: requests with min_p or logit_bias will be refused with 400"))
     if settings.policy.partition(":")[0] == "threshold" and len(kinds) < len(PoolKind):
         findings.append(_warning("all pools are of one kind: the threshold policy has nothing to choose between"))
     if PoolKind.SPECULATIVE in kinds:
         findings += _min_p_defaults(settings)
+    for name in settings.added_pools:
+        others = ", ".join(pool.name for pool in settings.pools if pool.name != name)
+        findings.append(_warning(f"{name}: adds a pool of that name beside {others}; it replaces none of them"))
     if settings.admin_host not in {"127.0.0.1", "::1", "localhost"} and settings.admin_key is None:
         findings.append(_warning(f"the admin port is open on {settings.admin_host} without an admin_key"))
     return findings
@@ -98,6 +107,47 @@ def judge_engines(reports: Iterable[EngineReport]) -> list[Finding]:
     return findings
 
 
+def judge_names(settings: Settings, reports: Iterable[EngineReport]) -> list[Finding]:
+    """Whether what the configuration says of models and drafts is what the engines say."""
+    reports = list(reports)
+    findings = [finding for report in reports for finding in _judge_draft_length(settings, report)]
+    served = {model for report in reports for model in report.models}
+    if not served:
+        return findings
+    for alias, model in settings.aliases.items():
+        if model not in served:
+            findings.append(_problem(f"alias {alias!a}: no engine lists its model {model!a}"))
+    findings += [
+        _warning(f"models.{name}: no engine lists this model: its defaults never apply")
+        for name in settings.models
+        if name not in served
+    ]
+    table = settings.model_table()
+    assumed = [ascii(model) for model in sorted(served) if table.defaults_of(model).temperature is None]
+    if assumed:
+        findings.append(
+            _warning(
+                f"no default temperature is configured for {', '.join(assumed)}: 1.0 is assumed; vLLM takes it from"
+                " generation_config.json"
+            )
+        )
+    return findings
+
+
+def _judge_draft_length(settings: Settings, report: EngineReport) -> Iterable[Finding]:
+    """No method drafts more than k tokens a step, and those of `SHORT_DRAFTS` may well draft fewer."""
+    pool = next(pool for pool in settings.pools if pool.name == report.pool)
+    signals = report.signals
+    if signals is None or not signals.drafts or signals.draft_tokens is None or not pool.speculative_tokens:
+        return
+    drafted, configured = signals.draft_tokens / signals.drafts, pool.speculative_tokens
+    too_few = drafted < configured - DRAFT_TOLERANCE and pool.method not in SHORT_DRAFTS
+    if too_few or drafted > configured + DRAFT_TOLERANCE:
+        yield _problem(
+            f"{report.name}: drafts {drafted:.3g} tokens a step, but its pool says speculative_tokens: {configured}"
+        )
+
+
 def _judge_signals(report: EngineReport) -> Iterable[Finding]:
     signals = report.signals
     if signals is None:
@@ -125,13 +175,25 @@ def _judge_models(reports: list[EngineReport]) -> Iterable[Finding]:
 
 def settings_table(settings: Settings) -> list[str]:
     """Pools and engines as configured."""
-    lines = [f"policy {settings.build_policy().name}, threshold {settings.threshold:g}"]
+    lines = [
+        f"policy {settings.build_policy().name}, threshold {settings.threshold:g}",
+        f"OpenAI API on {settings.host} port {settings.port}",
+        f"admin on {settings.admin_host} port {settings.admin_port}",
+    ]
     for pool in settings.pools:
         drafts = f", {pool.speculative_tokens} tokens ahead" if pool.speculative_tokens else ""
         method = "" if pool.kind is PoolKind.PLAIN else f", method {pool.method}{drafts}"
         lines.append(f"pool {pool.name}: {pool.kind}{method}")
         lines += [f"  {backend.name:24} {backend.url}" for backend in pool.backends]
+    lines += [f"alias {alias!a} is {model!a}" for alias, model in settings.aliases.items()]
+    lines += [f"model {name!a}: {_shown_defaults(model.defaults)}" for name, model in settings.models.items()]
+    lines.append(f"{'every other' if settings.models else 'every'} model: {_shown_defaults(settings.defaults)}")
     return lines
+
+
+def _shown_defaults(defaults: DefaultsConfig) -> str:
+    given = ", ".join(f"{name} {value:g}" for name, value in defaults.model_dump(exclude_none=True).items())
+    return f"by default {given}" if given else "no defaults configured"
 
 
 def engines_table(reports: Iterable[EngineReport]) -> list[str]:

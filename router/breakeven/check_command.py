@@ -4,7 +4,15 @@ import asyncio
 import ssl
 from collections.abc import Callable
 
-from breakeven.check import EngineReport, Severity, engines_table, judge_engines, judge_settings, settings_table
+from breakeven.check import (
+    EngineReport,
+    Severity,
+    engines_table,
+    judge_engines,
+    judge_names,
+    judge_settings,
+    settings_table,
+)
 from breakeven.config import BackendAddress, Settings
 from breakeven.engine_client import EngineClient, EngineError
 from breakeven.fleet import ProbeFailed
@@ -18,7 +26,7 @@ def check(settings: Settings, *, probe: bool, say: Callable[[str], object]) -> i
         say(line)
     if probe:
         reports = asyncio.run(ask_engines(settings))
-        findings += judge_engines(reports)
+        findings += judge_engines(reports) + judge_names(settings, reports)
         say("")
         for line in engines_table(reports):
             say(line)

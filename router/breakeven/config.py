@@ -5,11 +5,12 @@ a file or opens a socket. A mistake becomes one line that names the key and says
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from breakeven.body import ModelTable
@@ -23,11 +24,13 @@ from breakeven.config_values import (
     Key,
     Method,
     Name,
+    Number,
     OriginList,
     PathList,
     Port,
     Seconds,
     TextMapping,
+    Whole,
     parse_address,
     reject,
     split_list,
@@ -72,7 +75,7 @@ class PoolConfig(_Section):
     kind: PoolKind
     backends: list[BackendConfig] = Field(min_length=1)
     method: Method = "none"
-    speculative_tokens: int = Field(default=0, ge=0, le=64)
+    speculative_tokens: Whole = Field(default=0, ge=0, le=64)
     api_key: Key = None
     accept_gzip: bool = False
 
@@ -115,12 +118,16 @@ class PoolConfig(_Section):
 
 
 class DefaultsConfig(_Section):
-    """What the engine uses where a request says nothing: copy it from the model's generation_config.json."""
+    """What the engine uses where a request says nothing: copy it from the model's generation_config.json.
 
-    temperature: Finite | None = None
-    top_p: Finite | None = None
-    top_k: int | None = None
-    min_p: Finite | None = None
+    The ranges are those in which the engine takes a request (vLLM 0.33.0 `SamplingParams`; temperature as in OpenAI's
+    API): a default outside them would be refused there, and here it would decide about every bare request.
+    """
+
+    temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[Number, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[Whole, Field(ge=-1)] | None = None
+    min_p: Annotated[Number, Field(ge=0, le=1)] | None = None
 
     def sampling(self) -> SamplingDefaults:
         """The same for the policies."""
@@ -143,12 +150,8 @@ class Settings(BaseSettings):
     config: Path | None = Field(
         None, description="YAML file with any of these settings; keys are the flag names with _"
     )
-    baseline: AddressList = Field(
-        [], description="address of an engine without speculation; repeat, or separate by commas"
-    )
-    speculative: AddressList = Field(
-        [], description="address of an engine with speculation, EAGLE-3 for example; likewise"
-    )
+    baseline: AddressList = Field([], description="address of an engine without speculation")
+    speculative: AddressList = Field([], description="address of an engine with speculation, EAGLE-3 for example")
     pools: Annotated[list[PoolConfig], NoDecode, BeforeValidator(yaml_value)] = Field(
         [], description="any number of pools: name, kind, backends, method, speculative_tokens, api_key, accept_gzip"
     )
@@ -176,14 +179,14 @@ class Settings(BaseSettings):
     idle_timeout_s: Seconds = Field(0.0, description="longest silence inside an engine's answer; 0: no limit")
     client_header_timeout_s: Interval = Field(10.0, description="longest time a client may take for its headers")
     client_body_timeout_s: Interval = Field(60.0, description="longest time a client may take for its body")
-    body_max_bytes: int = Field(64 * 2**20, ge=1024, le=2**31, description="largest request body")
-    header_max_bytes: int = Field(64 * 2**10, ge=1024, le=2**20, description="largest request head")
+    body_max_bytes: Whole = Field(64 * 2**20, ge=1024, le=2**31, description="largest request body")
+    header_max_bytes: Whole = Field(64 * 2**10, ge=1024, le=2**20, description="largest request head")
     # vLLM closes idle connections after 5 s (VLLM_HTTP_TIMEOUT_KEEP_ALIVE); ours must be the side that closes first.
     upstream_keepalive_s: Seconds = Field(4.0, description="how long an idle connection to an engine is kept")
 
     probe_interval_s: Interval = Field(1.0, description="seconds between health checks of an engine")
     probe_timeout_s: Interval = Field(5.0, description="longest wait for a health check, a scrape or a list of models")
-    probe_failures_max: int = Field(
+    probe_failures_max: Whole = Field(
         3, ge=1, le=100, description="failed health checks in a row that take an engine out"
     )
     scrape_interval_s: Interval = Field(1.0, description="seconds between reads of an engine's metrics")
@@ -196,6 +199,7 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="the router's own log on stderr"
     )
+    _added_pools: tuple[str, ...] = PrivateAttr(())
 
     @classmethod
     def settings_customise_sources(
@@ -222,6 +226,7 @@ class Settings(BaseSettings):
         pools = {pool.name: pool for pool in self.pools}
         if len(pools) < len(self.pools):
             reject("pools: every pool needs a name of its own")
+        listed = list(pools)
         for name, kind, urls in (
             ("baseline", PoolKind.PLAIN, self.baseline),
             ("speculative", PoolKind.SPECULATIVE, self.speculative),
@@ -231,7 +236,13 @@ class Settings(BaseSettings):
             if urls:
                 known = pools[name].model_dump(exclude={"backends"}) if name in pools else {"name": name, "kind": kind}
                 pools[name] = PoolConfig.model_validate({**known, "backends": urls})
+        self._added_pools = tuple(name for name in pools if listed and name not in listed)
         return list(pools.values())
+
+    @property
+    def added_pools(self) -> tuple[str, ...]:
+        """The pools that --baseline and --speculative put beside those of `pools`."""
+        return self._added_pools
 
     def _check_pools(self) -> None:
         if not self.pools:
@@ -242,14 +253,11 @@ class Settings(BaseSettings):
             reject(f"pools: backend names must be unique over all pools; {twice[0]!r} is there twice")
 
     def _check_policy(self) -> None:
-        name, _, argument = self.policy.partition(":")
         try:
             self.build_policy()
+            require_pool(self.policy, [pool.name for pool in self.pools])
         except ValueError as error:
             reject(f"policy: {error}")
-        names = [pool.name for pool in self.pools]
-        if name == "pinned" and argument not in names:
-            reject(f"policy: there is no pool {argument!a}; there are: {', '.join(names)}")
 
     def _check_ports(self) -> None:
         if self.port == self.admin_port != 0:
@@ -287,3 +295,10 @@ class Settings(BaseSettings):
         """Aliases and sampling defaults, for the view of a request."""
         named = {name: model.defaults.sampling() for name, model in self.models.items()}
         return ModelTable(aliases=self.aliases, defaults=named, fallback=self.defaults.sampling())
+
+
+def require_pool(policy: str, pools: Collection[str]) -> None:
+    """ValueError where `policy` pins requests to a pool that is not among `pools`."""
+    name, _, argument = policy.partition(":")
+    if name == "pinned" and argument not in pools:
+        reject(f"there is no pool {argument!a}; there are: {', '.join(pools)}")

@@ -5,6 +5,7 @@ that it does not know, because a misspelt key that is silently ignored is a sett
 """
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -45,11 +46,15 @@ EXPECTATIONS = {
     "model_type": "expected key: value pairs",
     "enum": "expected {expected}",
     "literal_error": "expected {expected}",
+    "greater_than": "expected more than {gt}",
     "greater_than_equal": "expected at least {ge}",
     "less_than_equal": "expected at most {le}",
     "string_pattern_mismatch": "expected lower-case letters, digits and hyphens, 63 at most",
 }
 """What pydantic's error types mean in the words of a configuration; any other type keeps pydantic's own sentence."""
+
+SETTING = re.compile(r"[a-z_]+(?=[:.\[])")
+"""A line begins with the key of a setting, or with the way to one inside it."""
 
 SettingsT = TypeVar("SettingsT", bound=BaseSettings)
 
@@ -67,9 +72,27 @@ def settings_sources(
 ) -> tuple[PydanticBaseSettingsSource, ...]:
     """Flags over environment over the file that either of them names."""
     environment = EnvironmentSource(settings_class)
-    path = flags().get("config") or environment().get("config")
-    file = {} if path is None else read_config_file(Path(path), settings_class.model_fields.keys() - {"config"})
+    path = config_path(flags(), environment())
+    file = {} if path is None else read_config_file(path, settings_class.model_fields.keys() - {"config"})
     return flags, environment, InitSettingsSource(settings_class, init_kwargs=file)
+
+
+def config_path(flags: Mapping[str, Any], environment: Mapping[str, Any]) -> Path | None:
+    """The file that either of them names."""
+    path = flags.get("config") or environment.get("config")
+    return None if path is None else Path(path)
+
+
+def origins(settings_class: type[BaseSettings], flags: Mapping[str, Any]) -> dict[str, str]:
+    """Which flag, variable or file each given setting comes from; a default comes from nowhere."""
+    environment = EnvironmentSource(settings_class)()
+    path = config_path(flags, environment)
+    file = {} if path is None else read_config_file(path, settings_class.model_fields.keys() - {"config"})
+    return {
+        **dict.fromkeys(file, str(path)),
+        **{name: ENV_PREFIX + name.upper() for name in environment},
+        **{name: f"--{name.replace('_', '-')}" for name in flags},
+    }
 
 
 class EnvironmentSource(EnvSettingsSource):
@@ -128,14 +151,24 @@ def build_settings(settings_class: type[SettingsT], flags: Mapping[str, Any]) ->
     try:
         return settings_class(**flags)
     except ValidationError as error:
-        lines = (describe(detail) for detail in error.errors(include_url=False))
+        known = origins(settings_class, flags)
+        lines = (with_origin(describe(detail), known) for detail in error.errors(include_url=False))
         raise ConfigError(*dict.fromkeys(lines)) from None
+
+
+def with_origin(line: str, known: Mapping[str, str]) -> str:
+    """The line, and where the setting that it begins with was given."""
+    key = SETTING.match(line)
+    origin = known.get(key[0]) if key else None
+    return line if origin is None else f"{line} (from {origin})"
 
 
 def describe(detail: ErrorDetails) -> str:
     """One mistake as `key: what is expected, got what`; the value is left out where it may be a secret or is long."""
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).removeprefix(".")
-    context = {name: int(bound) if bound == 0 else bound for name, bound in detail.get("ctx", {}).items()}
+    context = {
+        name: f"{bound:g}" if isinstance(bound, float) else bound for name, bound in detail.get("ctx", {}).items()
+    }
     expected = EXPECTATIONS.get(detail["type"], "").format(**context) or detail["msg"]
     if detail["type"] == "value_error":
         expected = str(detail["ctx"]["error"])

@@ -101,6 +101,13 @@ def _without_credentials(url: str) -> str:
     return f"...@{after}" if at and before else url
 
 
+def _no_bool(value: Any) -> Any:
+    """YAML reads yes, no, on and off as true and false, which Python would take for 1 and 0."""
+    if isinstance(value, bool):
+        reject(f"expected a number, got {str(value).lower()}; YAML reads yes, no, on and off as true and false")
+    return value
+
+
 def _finite(value: float) -> float:
     if not isfinite(value):
         reject("expected a finite number")
@@ -136,10 +143,12 @@ def _visible(key: SecretStr | None) -> SecretStr | None:
 
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
-Port = Annotated[int, Field(ge=0, le=65535)]
-Seconds = Annotated[float, Field(ge=0), AfterValidator(_finite)]
-Interval = Annotated[float, Field(ge=0.01, le=3600)]
-Finite = Annotated[float, AfterValidator(_finite)]
+Whole = Annotated[int, BeforeValidator(_no_bool)]
+Number = Annotated[float, BeforeValidator(_no_bool)]
+Port = Annotated[Whole, Field(ge=0, le=65535)]
+Seconds = Annotated[Number, Field(ge=0), AfterValidator(_finite)]
+Interval = Annotated[Number, Field(ge=0.01, le=3600)]
+Finite = Annotated[Number, AfterValidator(_finite)]
 Method = Annotated[str, AfterValidator(_method)]
 Key = Annotated[SecretStr | None, BeforeValidator(_key), AfterValidator(_visible)]
 Address = Annotated[str, AfterValidator(_address)]

@@ -176,7 +176,7 @@ class Connection(asyncio.Protocol):
     def cut(self) -> None:
         """Close in the middle of a response, so that the client sees that it is not whole."""
         self._responder = None
-        self._reader.stopped = True
+        self._reader.release()
         if self._transport is None:
             return
         if self._ends_with_close:
@@ -293,7 +293,7 @@ class Connection(asyncio.Protocol):
         if transport is None:
             return
         unread = self._reader.stopped or self._reader.reading
-        self._reader.stopped = True
+        self._reader.release()
         if unread and transport.can_write_eof():
             transport.write_eof()
             self._resume_reading()

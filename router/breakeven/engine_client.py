@@ -11,6 +11,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar
 from types import TracebackType
 from typing import Self
 
@@ -44,6 +45,13 @@ class EngineError(Exception):
         self.refused = refused
 
 
+class NoCookies(CookieJar):
+    """Takes none: an engine's cookies are nobody's business here, and reading them is a way to fail."""
+
+    def extract_cookies(self, response: object, request: object) -> None:
+        """Look at nothing."""
+
+
 class EngineClient:
     """Asks one engine. `timeout_s` bounds every question from its start to the last byte of the answer."""
 
@@ -61,6 +69,7 @@ class EngineClient:
             timeout=timeout_s,
             trust_env=False,
             verify=tls,
+            cookies=NoCookies(),
         )
 
     async def health(self) -> ProbeSucceeded | ProbeFailed:
@@ -144,6 +153,10 @@ class EngineClient:
             refused = is_refusal(error)
             reason = "connection refused" if refused else FAILURES.get(type(error), type(error).__name__)
             raise EngineError(f"GET {path}: {reason}", refused=refused) from error
+        except EngineError:
+            raise
+        except Exception as error:  # what an engine sends must never end the router, whichever library trips over it
+            raise EngineError(f"GET {path}: cannot be read ({type(error).__name__})") from error
 
 
 def is_refusal(error: BaseException) -> bool:

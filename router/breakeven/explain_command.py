@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from breakeven.body import ModelTable, view
+from breakeven.config import require_pool
 from breakeven.config_sources import ConfigError
 from breakeven.endpoints import EndpointTable
 from breakeven.errors import ApiError
@@ -24,6 +25,10 @@ def explain_offline(
         fleet = decode_fleet(read_input(fleet_path))
     except ValueError as error:
         raise ConfigError(f"{fleet_path}: {error}") from None
+    try:
+        require_pool(policy.name, [pool.name for pool in fleet.pools])
+    except ValueError as error:
+        raise ConfigError(f"policy: {error} (in {fleet_path})") from None
     body = read_input(body_path)
     try:
         viewed = view(endpoint_named(EndpointTable(), endpoint), body, "application/json", models, TICKET)
@@ -33,7 +38,9 @@ def explain_offline(
     if as_json:
         say(json.dumps(explanation_document(viewed, policy, fleet), indent=2))
     else:
-        for line in explanation_lines(explain(policy, viewed.request, fleet)):
+        defaults = models.defaults_of(viewed.request.model)
+        explained = explain(policy, viewed.request, fleet)
+        for line in explanation_lines(explained, default_configured=defaults.temperature is not None):
             say(line)
     return 0
 

@@ -9,8 +9,10 @@ from breakeven.endpoints import Endpoint, EndpointTable
 from breakeven.errors import invalid_request, shown
 from breakeven_policies.decision import Decision, Route
 from breakeven_policies.explain import Explanation, PoolVerdict, explain
+from breakeven_policies.pinned import Pinned
 from breakeven_policies.policy import Policy
-from breakeven_policies.snapshot import FleetSnapshot
+from breakeven_policies.snapshot import FleetSnapshot, PoolKind
+from breakeven_policies.threshold import Threshold
 
 TICKET = 0.5
 """The ticket that stands for chance where none is given, so that an explanation is the same each time."""
@@ -48,12 +50,24 @@ def decision_document(decision: Decision) -> dict[str, Any]:
     }
 
 
-def explanation_lines(explained: Explanation) -> list[str]:
-    """The same as text, one fact a line."""
+def policy_document(policy: Policy, fleet: FleetSnapshot) -> dict[str, Any]:
+    """What GET /policy answers: the policies of this package also say which pools they prefer; yours says its name."""
+    document: dict[str, Any] = {"policy": policy.name}
+    if isinstance(policy, Threshold):
+        for key, kind in (("up_to_threshold", PoolKind.SPECULATIVE), ("above_threshold", PoolKind.PLAIN)):
+            document[key] = [pool.name for pool in fleet.pools if pool.kind is kind]
+        document["threshold"] = policy.temperature_max
+    elif isinstance(policy, Pinned):
+        document["prefers"] = [policy.pool]
+    return document
+
+
+def explanation_lines(explained: Explanation, *, default_configured: bool) -> list[str]:
+    """The same as text, one fact a line. `default_configured`: a default temperature is known for the model."""
     return [
         _decision_line(explained.decision),
         f"policy: {explained.decision.policy}",
-        _request_line(explained),
+        _request_line(explained, default_configured=default_configured),
         *(_verdict_line(verdict) for verdict in explained.verdicts),
     ]
 
@@ -67,9 +81,10 @@ def _decision_line(decision: Decision) -> str:
     return f"refuse: {decision.refusal}; the same request {retry}"
 
 
-def _request_line(explained: Explanation) -> str:
+def _request_line(explained: Explanation, *, default_configured: bool) -> str:
     request = explained.request
-    source = "the model's default" if request.temperature_defaulted else "as given"
+    assumed = "the model's default" if default_configured else "assumed, no default configured"
+    source = assumed if request.temperature_defaulted else "as given"
     needs = ", needs plain sampling" if request.needs_plain_sampling else ""
     return f"request: model {request.model!a}, temperature {request.temperature:g} ({source}){needs}"
 

@@ -1,16 +1,33 @@
 """Command-line flags made from the settings, so that a setting is declared in one place only."""
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
 from breakeven.config import Settings
+from breakeven.config_sources import did_you_mean
 
 FILE_ONLY = frozenset(("pools", "models", "defaults"))
 """Structure does not fit on a command line; the file and the environment take it as YAML."""
 
 REPEATABLE = frozenset(("baseline", "speculative", "aliases", "cors_origins", "extra_paths"))
+
+
+class Parser(argparse.ArgumentParser):
+    """As inherited, with what was probably meant by a flag that there is not."""
+
+    def parse_known_args(  # type: ignore[override]  # the base has overloads for its namespace
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As inherited; told first, since a mistyped flag makes other arguments look missing or misplaced."""
+        if args is not None and self._subparsers is None:
+            before_values = list(args)[: list(args).index("--")] if "--" in args else args
+            for name in (word.partition("=")[0] for word in before_values if word.startswith("--")):
+                if name not in self._option_string_actions:
+                    self.error(f"unknown flag {name}{did_you_mean(name, self._option_string_actions)}")
+        return super().parse_known_args(args, namespace)
 
 
 def add_setting_flags(parser: argparse.ArgumentParser, names: frozenset[str] | None = None) -> None:
@@ -43,6 +60,11 @@ def _metavar(name: str) -> str:
 
 def _help(name: str, setting: FieldInfo) -> str:
     text = (setting.description or "").replace("%", "%%")
-    if name in REPEATABLE or setting.default is None:
+    if name in REPEATABLE:
+        return f"{text}; repeat, or separate by commas"
+    if setting.default is None:
         return text
+    values = get_args(setting.annotation)
+    if values and all(isinstance(value, str) for value in values):
+        text = f"{text}: {', '.join(values)}"
     return f"{text} (default {setting.default})"

@@ -10,7 +10,7 @@ four rules:
 - what has never been probed is `unknown`, and unknown is not routed to.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,13 @@ class Scraped:
 
 
 @dataclass(frozen=True, slots=True)
+class SignalsForgotten:
+    """The metrics page could not be read for so long that the last figures are no fact any more."""
+
+    backend: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModelsListed:
     """The ids that the engine's /v1/models listed."""
 
@@ -73,7 +80,9 @@ class ModelsListed:
     models: frozenset[str]
 
 
-FleetEvent = Started | Finished | ConnectRefused | ProbeSucceeded | ProbeFailed | Scraped | ModelsListed
+FleetEvent = (
+    Started | Finished | ConnectRefused | ProbeSucceeded | ProbeFailed | Scraped | SignalsForgotten | ModelsListed
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +169,7 @@ class Fleet:
             ProbeSucceeded: self._probe_succeeded,
             ProbeFailed: self._probe_failed,
             Scraped: self._scraped,
+            SignalsForgotten: self._signals_forgotten,
             ModelsListed: self._models_listed,
         }
 
@@ -186,12 +196,6 @@ class Fleet:
     def health(self, backend: str) -> Health:
         """What is believed of one backend; KeyError if it is not configured."""
         return self._by_name[backend].health
-
-    def backends(self) -> Iterator[tuple[str, str]]:
-        """(pool, backend) of every configured backend, in configuration order."""
-        for spec in self._specs:
-            for name in spec.backends:
-                yield spec.name, name
 
     def _pool_view(self, pool: int) -> PoolView:
         spec = self._specs[pool]
@@ -223,6 +227,10 @@ class Fleet:
         state.scraped_at_s = event.now_s
         state.in_flight_at_scrape = state.in_flight
 
+    def _signals_forgotten(self, state: _BackendState, _event: SignalsForgotten) -> None:
+        state.signals = None
+        state.scraped_at_s = None
+
     def _models_listed(self, state: _BackendState, event: ModelsListed) -> None:
         state.models = event.models
 
@@ -231,7 +239,8 @@ class Fleet:
             return
         state.health = health
         if health is not Health.READY:
-            # What a gone engine reported says nothing about the one that comes back.
+            # What a gone engine measured says nothing about the one that comes back. Its list of models stays: it says
+            # what may be routed there from the first good probe on, and for whom a refusal is "later" and not "never".
             state.signals = None
             state.scraped_at_s = None
         self.on_health(self._specs[state.pool].name, state.name, health)

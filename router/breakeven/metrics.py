@@ -20,7 +20,7 @@ from breakeven.fleet import PoolSpec, Scraped
 from breakeven.metric_table import Metric, MetricKind
 from breakeven.record import RequestRecord
 from breakeven.signal_window import SignalWindow
-from breakeven_policies.snapshot import BackendView, EngineSignals, FleetSnapshot, Health
+from breakeven_policies.snapshot import BackendView, FleetSnapshot, Health
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """The text format that every Prometheus reads."""
@@ -192,7 +192,7 @@ def _backend_values(backend: BackendView, window: SignalWindow, now_s: float) ->
     yield table.IN_FLIGHT, backend.in_flight
     yield table.READY, backend.health is Health.READY
     signals = backend.signals
-    if signals is None or signals == EngineSignals():
+    if signals is None:
         return
     yield table.ENGINE_RUNNING, signals.running
     yield table.ENGINE_WAITING, signals.waiting

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from breakeven.clock import Clock
 from breakeven.config import BackendAddress
 from breakeven.engine_client import EngineClient, EngineError
-from breakeven.fleet import FleetEvent, ModelsListed, ProbeFailed, Scraped
+from breakeven.fleet import FleetEvent, ModelsListed, ProbeFailed, Scraped, SignalsForgotten
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
-from breakeven_policies.snapshot import EngineSignals
 
 LOG = logging.getLogger(__name__)
 
@@ -68,6 +67,11 @@ class Prober:
             for client in self._clients:
                 await client.close()
 
+    async def asked_all(self) -> None:
+        """Wait until every engine has answered its first health check, or failed to."""
+        for watch in self._watches.values():
+            await watch.asked.wait()
+
     async def is_well(self, backend: str) -> bool:
         """Ask one engine now, beside its rhythm. KeyError for one that is not configured."""
         return await self._watches[backend].is_well()
@@ -83,6 +87,7 @@ class EngineWatch:
         self._to = listeners
         self._phase = phase
         self._listening = False
+        self.asked = asyncio.Event()
         self._scrape_now = asyncio.Event()
         self._list_now = asyncio.Event()
         self._scrape_failures = 0
@@ -92,6 +97,7 @@ class EngineWatch:
     async def keep_health(self) -> None:
         """Check health at once and then at its interval, for ever."""
         await self.check_health()
+        self.asked.set()
         await asyncio.sleep(self._rhythm.health_s * self._phase)
         while True:
             asked_s = self._to.clock()
@@ -155,7 +161,7 @@ class EngineWatch:
             self._to.metrics.scrape_failed(self._name)
             self._scrape_failures += 1
             if self._scrape_failures == SCRAPE_FAILURES_MAX:
-                self._to.apply(Scraped(self._name, EngineSignals(), self._to.clock()))
+                self._to.apply(SignalsForgotten(self._name))
             return
         self._tell("metrics", None)
         self._scrape_failures = 0

@@ -63,7 +63,7 @@ class RequestReader:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+        self._parser = httptools.HttpRequestParser(self)
         self._body_came = False
         self._error: ApiError | None = None
         self._body = b""
@@ -103,8 +103,6 @@ class RequestReader:
 
     def _feed(self, data: bytes) -> bytes:
         """Give the data to llhttp; what is left to be read again, without an offer to upgrade."""
-        if self._parser is None:
-            return b""
         ready_before = len(self.ready)
         self._body_came = False
         try:
@@ -205,8 +203,9 @@ class RequestReader:
 
     def _stop(self) -> None:
         """Let go of the parser, which holds this reader: a cycle that only the collector would find, much later."""
-        self.stopped = True
-        self._parser = None
+        if not self.stopped:
+            self.stopped = True
+            del self._parser
         self._error = None
         self._begin()
 

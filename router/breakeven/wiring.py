@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import uvloop
 
 from breakeven.admin import AdminServer, Sights, admin_app
+from breakeven.check import judge_settings
 from breakeven.clock import Clock, monotonic_s, utc_now
 from breakeven.config import Settings
 from breakeven.endpoints import EndpointTable
@@ -25,8 +26,7 @@ from breakeven.probe import Listeners, Prober, Rhythm
 from breakeven.proxy import Proxy
 from breakeven.recorder import Recorder, open_access_log
 from breakeven_policies.policy import Policy
-from breakeven_policies.request import MIN_P_EPSILON
-from breakeven_policies.snapshot import Health, PoolKind
+from breakeven_policies.snapshot import Health
 
 LOG = logging.getLogger(__name__)
 
@@ -111,29 +111,51 @@ class Router:
         self._tasks.append(asyncio.create_task(self._admin.run_until_stopped(), name="admin"))
         await self._admin.listening.wait()
 
+    async def first_probes(self) -> None:
+        """Wait until every engine has been asked once how it is."""
+        await self._prober.asked_all()
+
     async def run_until(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set; what goes wrong in probes or admin server comes out here."""
         waiting = asyncio.create_task(stop.wait(), name="stop")
+        noticing = asyncio.create_task(self._notice_absence())
         done, _ = await asyncio.wait([waiting, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
+        noticing.cancel()
         for task in done - {waiting}:
             task.result()
 
     async def stop(self, at_once: asyncio.Event | None = None) -> None:
         """Not ready any more; let running requests finish within the drain time, or until `at_once` is set."""
         self._draining = True
+        LOG.info("draining: %d requests running, up to %g s", self._running(), self.settings.drain_timeout_s)
         draining = asyncio.create_task(self._proxy.drain(self.settings.drain_timeout_s))
         hurry = asyncio.create_task((at_once or asyncio.Event()).wait())
         await asyncio.wait([draining, hurry], return_when=asyncio.FIRST_COMPLETED)
-        if not draining.done() or not draining.result():
-            LOG.warning("some requests had not finished and were cut")
+        drained = draining.done() and draining.result()
         for task in (draining, hurry):
             task.cancel()
+        # Told to hurry, `drain` cuts what still runs on its way out; nothing it relays through may close before.
+        await asyncio.gather(draining, hurry, return_exceptions=True)
+        if drained:
+            LOG.info("drained: every request had finished")
+        else:
+            LOG.warning("some requests had not finished and were cut")
         self._proxy.close()
         if self._admin is not None:
             self._admin.should_exit = True
             await asyncio.wait([task for task in self._tasks if task.get_name() == "admin"])
         await self._cancel_tasks()
+        LOG.info("stopped")
+
+    def _running(self) -> int:
+        return sum(backend.in_flight for pool in self._sights.snapshot().pools for backend in pool.backends)
+
+    async def _notice_absence(self) -> None:
+        """Say so once where the first round of health checks finds nobody to route to."""
+        await self.first_probes()
+        if not self.fleet.ready():
+            LOG.warning("no engine is ready: requests are answered with 503 until one is")
 
     async def _cancel_tasks(self) -> None:
         for task in self._tasks:
@@ -161,7 +183,8 @@ async def serve(settings: Settings) -> None:
         except OSError as error:
             raise StartError(f"access_log: cannot write {settings.access_log}: {reason(error)}") from None
         router = Router(settings, recorder)
-        warn_of_defaults(settings)
+        for finding in judge_settings(settings):
+            LOG.warning("%s", finding.text)
         await router.start()
         calm_collector()
         sys.stderr.write(ready_line(settings, router.port, router.admin_port))
@@ -192,22 +215,6 @@ def calm_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS_MAX)
-
-
-def warn_of_defaults(settings: Settings) -> None:
-    """Say that a model whose own defaults set min_p sends every bare request to the plain pools (field case B01)."""
-    speculative = [pool.name for pool in settings.pools if pool.kind is PoolKind.SPECULATIVE]
-    defaults = {
-        "defaults": settings.defaults,
-        **{f"models.{name}": model.defaults for name, model in settings.models.items()},
-    }
-    for key, sampling in defaults.items():
-        if speculative and (sampling.min_p or 0.0) > MIN_P_EPSILON:
-            LOG.warning(
-                "%s sets min_p, which speculative engines refuse: no request that leaves min_p out can go to %s",
-                key,
-                ", ".join(speculative),
-            )
 
 
 def ready_line(settings: Settings, port: int, admin_port: int) -> str:

@@ -166,9 +166,14 @@ async def test_metrics_are_what_prometheus_reads() -> None:
     assert {"breakeven_requests", "breakeven_backend_ready", "process_resident_memory_bytes"} <= names
 
 
-async def test_the_policy_is_named() -> None:
+async def test_the_policy_is_named_with_its_threshold_and_the_pools_it_prefers() -> None:
     async with admin() as client:
-        assert (await client.get("/policy")).json() == {"policy": "threshold"}
+        assert (await client.get("/policy")).json() == {
+            "policy": "threshold",
+            "threshold": 1.0,
+            "up_to_threshold": ["eagle"],
+            "above_threshold": ["plain"],
+        }
 
 
 async def test_alive_is_not_ready() -> None:
@@ -209,7 +214,7 @@ async def test_the_server_serves_on_the_given_socket_until_it_is_told_to_stop() 
         await server.listening.wait()
         async with httpx.AsyncClient() as client:
             answer = await client.get(f"http://127.0.0.1:{port}/policy")
-        assert json.loads(answer.content) == {"policy": "threshold"}
+        assert json.loads(answer.content)["policy"] == "threshold"
         assert "server" not in answer.headers
         server.should_exit = True
         await serving

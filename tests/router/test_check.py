@@ -10,6 +10,7 @@ from breakeven.check import (
     Severity,
     engines_table,
     judge_engines,
+    judge_names,
     judge_settings,
     settings_table,
 )
@@ -29,12 +30,12 @@ def settings(**values: Any) -> Settings:
 
 def plain(**changes: Any) -> EngineReport:
     values = {"lengths": (("m", 4096),), "signals": PLAIN_SIGNALS, **changes}
-    return EngineReport("plain-0", "plain", PoolKind.PLAIN, "ready", "0.33.0", **values)
+    return EngineReport("plain-0", "baseline", PoolKind.PLAIN, "ready", "0.33.0", **values)
 
 
 def spec(**changes: Any) -> EngineReport:
-    values = {"lengths": (("m", 4096),), "signals": SPEC_SIGNALS, **changes}
-    return EngineReport("spec-0", "spec", PoolKind.SPECULATIVE, "ready", "0.33.0", **values)
+    values = {"lengths": (("m", 4096),), "signals": SPEC_SIGNALS, "pool": "speculative", **changes}
+    return EngineReport("spec-0", kind=PoolKind.SPECULATIVE, health="ready", version="0.33.0", **values)
 
 
 def problem(text: str) -> Finding:
@@ -93,7 +94,7 @@ def test_a_sound_fleet_gives_no_finding() -> None:
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"baseline": ""}, "there is no plain pool: requests with min_p or logit_bias will be refused with 503"),
+        ({"baseline": ""}, "there is no plain pool: requests with min_p or logit_bias will be refused with 400"),
         ({"speculative": ""}, "all pools are of one kind: the threshold policy has nothing to choose between"),
         (
             {"speculative": "http://a:1"},
@@ -112,6 +113,14 @@ def test_a_sound_fleet_gives_no_finding() -> None:
 )  # fmt: skip
 def test_what_will_surprise_later_is_a_warning(values: dict[str, Any], text: str) -> None:
     assert warning(text) in judge_settings(settings(**values))
+
+
+def test_a_pool_that_a_flag_adds_to_those_of_the_file_is_told() -> None:
+    pool = {"name": "eagle", "kind": "speculative", "backends": ["http://c:3"]}
+    configured = build_settings(Settings, {"pools": [pool], "baseline": "http://a:1"})
+    assert judge_settings(configured) == [
+        warning("baseline: adds a pool of that name beside eagle; it replaces none of them")
+    ]
 
 
 def test_what_matters_to_speculation_only_is_not_told_where_there_is_none() -> None:
@@ -136,11 +145,82 @@ def test_the_configuration_is_shown_pool_by_pool() -> None:
     ]
     assert settings_table(build_settings(Settings, {"pools": pools, "threshold": 0.8})) == [
         "policy threshold, threshold 0.8",
+        "OpenAI API on 0.0.0.0 port 8080",
+        "admin on 127.0.0.1 port 8081",
         "pool plain: plain",
         "  plain-0                  http://a:1",
         "pool eagle: speculative, method eagle3, 3 tokens ahead",
         "  eagle-0                  http://b:2",
+        "every model: no defaults configured",
     ]
+
+
+def test_aliases_and_defaults_are_shown() -> None:
+    models = {"m": {"defaults": {"temperature": 0.6, "top_k": 20}}, "n": {}}
+    shown = settings_table(settings(aliases="fast=m", models=models, defaults={"min_p": 0.1}))
+    assert shown[-4:] == [
+        "alias 'fast' is 'm'",
+        "model 'm': by default temperature 0.6, top_k 20",
+        "model 'n': no defaults configured",
+        "every other model: by default min_p 0.1",
+    ]
+
+
+KNOWN_DEFAULTS: dict[str, Any] = {"defaults": {"temperature": 0.6}}
+
+
+def drafting(k: int, draft_tokens: float | None, method: str = "eagle3", drafts: float = 100.0) -> list[Finding]:
+    pool = {"name": "spec", "kind": "speculative", "method": method, "speculative_tokens": k, "backends": "http://b:2"}
+    signals = EngineSignals(running=1.0, drafts=drafts, draft_tokens=draft_tokens)
+    configured = build_settings(Settings, {"pools": [pool], **KNOWN_DEFAULTS})
+    return judge_names(configured, [spec(signals=signals, pool="spec"), spec(signals=None, pool="spec")])
+
+
+def test_drafts_of_another_length_than_configured_are_a_problem() -> None:
+    said = [problem("spec-0: drafts 3 tokens a step, but its pool says speculative_tokens: 5")]
+    assert drafting(5, 300.0) == said
+    assert drafting(2, 300.0) == [problem("spec-0: drafts 3 tokens a step, but its pool says speculative_tokens: 2")]
+    assert drafting(2, 300.0, "ngram") != []
+
+
+@pytest.mark.parametrize(
+    ("k", "draft_tokens", "method", "drafts"),
+    [
+        (3, 298.0, "eagle3", 100.0),
+        (5, 300.0, "ngram", 100.0),
+        (5, 300.0, "unknown", 100.0),
+        (0, 300.0, "eagle3", 100.0),
+        (5, None, "eagle3", 100.0),
+        (5, 0.0, "eagle3", 0.0),
+    ],
+    ids=["cut short at the end", "finds few matches", "method unknown", "none configured", "not counted", "no drafts"],
+)
+def test_drafts_that_contradict_nothing_are_not_mentioned(
+    k: int, draft_tokens: float | None, method: str, drafts: float
+) -> None:
+    assert drafting(k, draft_tokens, method, drafts) == []
+
+
+def test_names_that_no_engine_lists_are_told() -> None:
+    configured = settings(aliases="fast=gone,slow=m", models={"typo": {}, "m": {"defaults": {"temperature": 0.6}}})
+    assert judge_names(configured, [plain(), spec()]) == [
+        problem("alias 'fast': no engine lists its model 'gone'"),
+        warning("models.typo: no engine lists this model: its defaults never apply"),
+    ]
+
+
+def test_a_served_model_without_a_default_temperature_is_told() -> None:
+    found = judge_names(settings(defaults={"top_p": 0.9}), [plain(lengths=(("n", None), ("m", None)))])
+    assert found == [
+        warning(
+            "no default temperature is configured for 'm', 'n': 1.0 is assumed; vLLM takes it from"
+            " generation_config.json"
+        )
+    ]
+
+
+def test_where_no_engine_listed_its_models_nothing_is_said_of_names() -> None:
+    assert judge_names(settings(aliases="fast=gone"), [plain(lengths=None)]) == []
 
 
 def test_engines_are_shown_in_columns_with_a_dash_for_what_is_unknown() -> None:

@@ -51,7 +51,30 @@ def test_an_unknown_key_of_the_file_is_an_error_that_names_file_and_key(tmp_path
 
 def test_an_unknown_key_inside_a_pool_is_an_error_that_shows_the_way_to_it(tmp_path: Path) -> None:
     path = file_with(tmp_path, "pools: [{name: a, kind: plain, backends: ['http://a:1'], hosts: 3}]\n")
-    assert lines_of(config=path) == ("pools[0].hosts: unknown setting",)
+    assert lines_of(config=path) == (f"pools[0].hosts: unknown setting (from {path})",)
+
+
+def test_a_bad_value_names_the_flag_the_variable_or_the_file_that_it_comes_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = file_with(tmp_path, "baseline: http://a:1\nthreshold: x\nport: x\nadmin_port: x\npolicy: fast\n")
+    monkeypatch.setenv("BREAKEVEN_PORT", "y")
+    monkeypatch.setenv("BREAKEVEN_ADMIN_PORT", "y")
+    assert lines_of(config=path, admin_port="z") == (
+        "port: expected a whole number, got 'y' (from BREAKEVEN_PORT)",
+        "admin_port: expected a whole number, got 'z' (from --admin-port)",
+        f"threshold: expected a number, got 'x' (from {path})",
+    )
+    path.write_text("baseline: http://a:1\npolicy: fast\n")
+    monkeypatch.delenv("BREAKEVEN_PORT")
+    monkeypatch.delenv("BREAKEVEN_ADMIN_PORT")
+    (line,) = lines_of(config=path)
+    assert line.startswith("policy: unknown policy 'fast'")
+    assert line.endswith(f" (from {path})")
+
+
+def test_a_contradiction_that_a_default_is_part_of_is_from_nowhere() -> None:
+    assert lines_of(baseline="http://a:1", port="8081") == ("admin_port: must differ from port, both are 8081",)
 
 
 @pytest.mark.parametrize(
@@ -141,17 +164,17 @@ def test_what_kubernetes_sets_for_a_service_named_breakeven_is_not_a_setting(mon
 
 def test_every_mistake_is_a_line_and_each_is_told_once() -> None:
     assert lines_of(baseline="http://a:1", port="abc", threshold="nan", body_max_bytes="3", log_level="loud") == (
-        "port: expected a whole number, got 'abc'",
-        "threshold: expected a finite number",
-        "body_max_bytes: expected at least 1024, got '3'",
-        "log_level: expected 'debug', 'info', 'warning' or 'error', got 'loud'",
+        "port: expected a whole number, got 'abc' (from --port)",
+        "threshold: expected a finite number (from --threshold)",
+        "body_max_bytes: expected at least 1024, got '3' (from --body-max-bytes)",
+        "log_level: expected 'debug', 'info', 'warning' or 'error', got 'loud' (from --log-level)",
     )
 
 
 def test_a_secret_of_the_wrong_kind_is_not_repeated(tmp_path: Path) -> None:
     path = file_with(tmp_path, "baseline: http://a:1\nadmin_key: [hunter2]\n")
     (line,) = lines_of(config=path)
-    assert line == "admin_key: expected text"
+    assert line == f"admin_key: expected text (from {path})"
 
 
 def test_a_long_value_is_shown_in_part() -> None:
@@ -166,7 +189,7 @@ def test_an_error_of_a_kind_not_foreseen_keeps_the_words_of_pydantic() -> None:
 
 def test_every_expectation_can_be_filled_in() -> None:
     for text in EXPECTATIONS.values():
-        assert text.format(expected="'a' or 'b'", ge=1, le=2)
+        assert text.format(expected="'a' or 'b'", gt=0, ge=1, le=2)
 
 
 def test_nothing_near_means_no_suggestion() -> None:

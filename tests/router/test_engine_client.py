@@ -204,6 +204,25 @@ async def test_an_engine_without_tls_where_tls_is_configured_has_failed() -> Non
             assert await client.health() == ProbeFailed("spec-0", "GET /health: cannot connect")
 
 
+@pytest.mark.parametrize("line", [b"Set-Cookie: a=\xff\xfe; Path=/", b"set-cookie: a=b", b"X-Odd: \xff\x00"])
+async def test_no_header_of_an_engine_is_more_than_a_failed_question(line: bytes) -> None:
+    async with scripted_engine(health=says(200, b"", line)) as engine:
+        address = BackendAddress("spec-0", "spec", "127.0.0.1", engine.port, tls=False)
+        async with EngineClient(address, 5.0, TLS) as client:
+            for _ in range(2):
+                assert isinstance(await client.health(), ProbeSucceeded | ProbeFailed)
+    assert not any(b"cookie" in head.lower() for head in engine.heads)
+
+
+async def test_whatever_a_library_raises_is_a_failed_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trips(*_: object) -> None:
+        raise KeyError("odd")
+
+    async with EngineClient(BackendAddress("spec-0", "spec", "127.0.0.1", 1, tls=False), 5.0, TLS) as client:
+        monkeypatch.setattr(client._http, "stream", trips)
+        assert await client.health() == ProbeFailed("spec-0", "GET /health: cannot be read (KeyError)")
+
+
 def test_a_refusal_is_found_under_the_wrappings_of_libraries() -> None:
     refused = ConnectionRefusedError()
     assert is_refusal(refused)

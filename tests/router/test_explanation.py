@@ -7,9 +7,18 @@ import pytest
 from breakeven.body import Viewed
 from breakeven.endpoints import EndpointTable
 from breakeven.errors import ApiError
-from breakeven.explanation import decision_document, endpoint_named, explanation_document, explanation_lines
+from breakeven.explanation import (
+    decision_document,
+    endpoint_named,
+    explanation_document,
+    explanation_lines,
+    policy_document,
+)
 from breakeven_policies.decision import Refusal, Refuse
 from breakeven_policies.explain import explain
+from breakeven_policies.least_loaded import LeastLoaded
+from breakeven_policies.pinned import Pinned
+from breakeven_policies.policy import Policy
 from breakeven_policies.request import RequestView
 from breakeven_policies.snapshot import BackendView, FleetSnapshot, Health, PoolKind, PoolView
 from breakeven_policies.threshold import Threshold
@@ -33,8 +42,12 @@ def request(temperature: float = 0.7, min_p: float = 0.0, *, defaulted: bool = F
     )  # fmt: skip
 
 
+def lines_of(policy: Policy, asked: RequestView, fleet: FleetSnapshot) -> list[str]:
+    return explanation_lines(explain(policy, asked, fleet), default_configured=True)
+
+
 def test_a_refusal_says_whether_to_retry() -> None:
-    refusal = Refuse(Refusal.UNKNOWN_MODEL, "threshold", retryable=False)
+    refusal = Refuse(Refusal.UNKNOWN_MODEL, "threshold")
     assert decision_document(refusal) == {
         "kind": "refuse",
         "reason": "unknown_model",
@@ -45,13 +58,11 @@ def test_a_refusal_says_whether_to_retry() -> None:
 
 def test_a_refusal_reads_as_a_sentence() -> None:
     nobody = FleetSnapshot(0.0, (PoolView("plain", PoolKind.PLAIN, (BackendView("plain-0", Health.DOWN),)),))
-    assert explanation_lines(explain(Threshold(), request(), nobody))[0] == (
-        "refuse: no_backend; the same request may succeed later"
-    )
+    assert lines_of(Threshold(), request(), nobody)[0] == ("refuse: no_backend; the same request may succeed later")
     strange = FleetSnapshot(
         0.0, (PoolView("plain", PoolKind.PLAIN, (BackendView("plain-0", models=frozenset({"other"})),)),)
     )
-    assert explanation_lines(explain(Threshold(), request(), strange))[0] == (
+    assert lines_of(Threshold(), request(), strange)[0] == (
         "refuse: unknown_model; the same request will not succeed later either"
     )
 
@@ -77,17 +88,35 @@ def test_a_pool_that_would_refuse_the_request_says_by_which_rule() -> None:
 
 
 def test_the_text_says_the_same_line_by_line() -> None:
-    assert explanation_lines(explain(Threshold(), request(), FLEET)) == [
+    assert lines_of(Threshold(), request(), FLEET) == [
         "route to eagle/eagle-0 (then plain/plain-0), because temperature_within_threshold",
         "policy: threshold",
         "request: model 'm', temperature 0.7 (as given)",
         "pool plain (plain): could serve it: plain-0 has 4",
         "pool eagle (speculative): could serve it: eagle-0 has 0",
     ]
-    lines = explanation_lines(explain(Threshold(), request(1.3, 0.05, defaulted=True), FLEET))
+    lines = lines_of(Threshold(), request(1.3, 0.05, defaulted=True), FLEET)
     assert lines[0] == "route to plain/plain-0, because default_temperature_above_threshold"
     assert lines[2] == "request: model 'm', temperature 1.3 (the model's default), needs plain sampling"
     assert lines[4] == "pool eagle (speculative): cannot serve it: capability"
+
+
+def test_a_temperature_that_nobody_configured_is_called_assumed() -> None:
+    explained = explain(Threshold(), request(1.0, defaulted=True), FLEET)
+    line = explanation_lines(explained, default_configured=False)[2]
+    assert line == "request: model 'm', temperature 1 (assumed, no default configured)"
+
+
+@pytest.mark.parametrize(
+    ("policy", "more"),
+    [
+        (Threshold(0.8), {"threshold": 0.8, "up_to_threshold": ["eagle"], "above_threshold": ["plain"]}),
+        (Pinned("eagle"), {"prefers": ["eagle"]}),
+        (LeastLoaded(), {}),
+    ],
+)
+def test_a_policy_says_which_pools_it_prefers_where_that_is_simple(policy: Policy, more: dict[str, object]) -> None:
+    assert policy_document(policy, FLEET) == {"policy": policy.name, **more}
 
 
 def test_an_endpoint_is_found_by_name_or_path() -> None:

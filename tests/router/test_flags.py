@@ -6,7 +6,7 @@ import pytest
 
 from breakeven.config import Settings
 from breakeven.config_sources import build_settings
-from breakeven.flags import FILE_ONLY, add_setting_flags, given_settings
+from breakeven.flags import FILE_ONLY, Parser, add_setting_flags, given_settings
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
@@ -44,6 +44,19 @@ def test_flags_are_settings_and_other_arguments_are_not() -> None:
     made = parser()
     made.add_argument("--probe", action="store_true")
     assert given_settings(made.parse_args(["--probe", "--admin-port", "1"])) == {"admin_port": "1"}
+
+
+def test_what_follows_two_dashes_is_no_flag() -> None:
+    made = Parser(allow_abbrev=False)
+    made.add_argument("file")
+    assert made.parse_args(["--", "--treshold"]).file == "--treshold"
+
+
+def test_help_says_which_values_there_are_and_how_several_are_given() -> None:
+    text = " ".join(parser().format_help().split())
+    assert "own log on stderr: debug, info, warning, error (default info)" in text
+    for name in ("without speculation", "EAGLE-3 for example", "alias=model", "* for any", "/v1/custom for example"):
+        assert f"{name}; repeat, or separate by commas" in text
 
 
 def test_only_the_named_settings_get_flags() -> None:

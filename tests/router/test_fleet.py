@@ -13,6 +13,7 @@ from breakeven.fleet import (
     ProbeFailed,
     ProbeSucceeded,
     Scraped,
+    SignalsForgotten,
     Started,
 )
 from breakeven_policies.snapshot import BackendView, EngineSignals, Health, PoolKind
@@ -69,11 +70,7 @@ def test_the_snapshot_shows_the_pools_as_configured(watched: Watched) -> None:
         ("baseline", PoolKind.PLAIN, "none", 0),
         ("speculative", PoolKind.SPECULATIVE, "eagle3", 3),
     ]
-    assert list(watched.fleet.backends()) == [
-        ("baseline", "base-0"),
-        ("speculative", "spec-0"),
-        ("speculative", "spec-1"),
-    ]
+    assert [backend.name for pool in snapshot.pools for backend in pool.backends] == ["base-0", "spec-0", "spec-1"]
 
 
 def test_one_good_probe_makes_a_backend_ready(watched: Watched) -> None:
@@ -138,6 +135,22 @@ def test_a_scrape_remembers_how_many_of_our_requests_it_already_counts(watched: 
     view = watched.of("spec-0")
     assert (view.in_flight, view.in_flight_at_scrape, view.scraped_at_s) == (2, 1, 5.0)
     assert view.load == 2
+
+
+def test_forgotten_figures_leave_our_own_count_and_say_nothing_of_health(watched: Watched) -> None:
+    watched.fleet.apply(ProbeSucceeded("spec-0"))
+    watched.fleet.apply(Started("spec-0"))
+    watched.fleet.apply(Scraped("spec-0", EngineSignals(running=7), 5.0))
+    watched.fleet.apply(SignalsForgotten("spec-0"))
+    view = watched.of("spec-0")
+    assert (view.signals, view.scraped_at_s, view.load, view.health) == (None, None, 1, Health.READY)
+
+
+def test_what_an_engine_serves_is_remembered_while_it_is_down(watched: Watched) -> None:
+    watched.fleet.apply(ProbeSucceeded("base-0"))
+    watched.fleet.apply(ModelsListed("base-0", frozenset({"m"})))
+    watched.fleet.apply(ConnectRefused("base-0"))
+    assert watched.of("base-0").models == {"m"}
 
 
 def test_models_are_unknown_until_they_are_listed(watched: Watched) -> None:

@@ -44,8 +44,8 @@ def test_every_mistake_of_the_configuration_is_a_line_and_the_code_is_2(
 ) -> None:
     assert main([command, "--baseline", "engine", "--port", "x"]) == 2
     assert capsys.readouterr().err == (
-        "breakeven: baseline[0]: expected http://HOST:PORT or https://HOST:PORT, got 'engine'\n"
-        "breakeven: port: expected a whole number, got 'x'\n"
+        "breakeven: baseline[0]: expected http://HOST:PORT or https://HOST:PORT, got 'engine' (from --baseline)\n"
+        "breakeven: port: expected a whole number, got 'x' (from --port)\n"
     )
 
 
@@ -105,12 +105,48 @@ def test_explain_takes_policy_and_threshold_from_flags(
         assert json.loads(capsys.readouterr().out)["decision"]["pool"] == pool
 
 
-@pytest.mark.parametrize("flags", [["--policy", "fastest"], ["--threshold", "high"]])
-def test_explain_refuses_a_policy_that_there_is_not(
-    fleet_path: str, flags: list[str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["--policy", "fastest"], "policy: unknown policy 'fastest'"),
+        (["--policy", "pinned:foo"], "policy: there is no pool 'foo'; there are: plain, eagle (in "),
+        (["--threshold", "high"], "threshold: expected a finite number, got 'high' (from --threshold)"),
+        (["--threshold", "nan"], "threshold: expected a finite number, got 'nan' (from --threshold)"),
+    ],
+)
+def test_explain_refuses_a_policy_that_serve_would_refuse(
+    fleet_path: str, flags: list[str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", "--fleet", fleet_path, *flags, fleet_path]) == 2
-    assert capsys.readouterr().err.startswith("breakeven: policy: ")
+    error = capsys.readouterr().err
+    assert error.startswith(f"breakeven: {line}")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["serve", "--treshold", "1"], "unknown flag --treshold; did you mean --threshold?"),
+        (["check", "--prob"], "unknown flag --prob; did you mean --probe?"),
+        (["explain", "--flet=x", "-"], "unknown flag --flet; did you mean --fleet?"),
+        (["serve", "--zzz"], "unknown flag --zzz\n"),
+        (["--versoin"], "the following arguments are required: COMMAND"),
+    ],
+)
+def test_a_mistyped_flag_is_told_with_what_was_probably_meant(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_explain_lists_the_endpoints_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["explain", "--help"])
+    words = capsys.readouterr().out.replace(",", " ").split()
+    assert {"chat.completions", "completions", "embeddings"} <= set(words)
 
 
 def test_explain_takes_aliases_and_defaults_from_a_file(

@@ -16,7 +16,7 @@ from breakeven.config import Settings
 from breakeven.config_sources import build_settings
 from breakeven.recorder import Recorder
 from breakeven.wiring import OPEN_FILES_MIN, Router, StartError, bind, raise_open_files, ready_line, reason
-from tests.router.scripted_engine import free_port, says, scripted_engine
+from tests.router.scripted_engine import free_port, never, says, scripted_engine
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
@@ -112,6 +112,76 @@ async def test_a_probe_that_breaks_ends_the_router_instead_of_leaving_it_blind(m
     async with running() as (router, _):
         with pytest.raises(ValueError, match="a fault of ours"):
             await router.run_until(asyncio.Event())
+
+
+@pytest.mark.slow
+async def test_that_no_engine_is_ready_is_said_once_the_first_probes_are_through(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with scripted_engine(health=says(200)) as engine:
+        for port, said in ((await free_port(), True), (engine.port, False)):
+            caplog.clear()
+            async with running(baseline=f"http://127.0.0.1:{port}") as (router, _):
+                serving = asyncio.create_task(router.run_until(asyncio.Event()))
+                await router.first_probes()
+                await asyncio.sleep(0)
+                serving.cancel()
+                await asyncio.gather(serving, return_exceptions=True)
+            assert ("no engine is ready: requests are answered with 503 until one is" in caplog.text) is said
+
+
+def told_by(caplog: pytest.LogCaptureFixture, *beginnings: str) -> list[str]:
+    """What the router said of its end, in order."""
+    return [record.message for record in caplog.records if record.message.startswith(beginnings)]
+
+
+STAGES = ("draining", "drained", "some requests", "stopped")
+
+
+@pytest.mark.slow
+async def test_the_end_of_an_idle_router_is_told_step_by_step(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with running():
+        pass
+    assert told_by(caplog, *STAGES) == [
+        "draining: 0 requests running, up to 0.2 s",
+        "drained: every request had finished",
+        "stopped",
+    ]
+
+
+@pytest.mark.slow
+async def test_a_router_told_to_hurry_does_not_wait_and_has_cut_what_ran_when_it_stops(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    at_once = asyncio.Event()
+    at_once.set()
+    async with (
+        asyncio.timeout(5),
+        scripted_engine(health=says(200), v1_chat_completions=never) as engine,
+        httpx.AsyncClient() as client,
+    ):
+        lines: list[bytes] = []
+        recorder = Recorder(lines.append, utc_now)
+        values = settings(baseline=f"http://127.0.0.1:{engine.port}", drain_timeout_s=60)
+        router = Router(values, recorder)
+        await router.start()
+        await until_ready(router, client)
+        url = f"http://127.0.0.1:{router.port}/v1/chat/completions"
+        asking = asyncio.create_task(client.post(url, json={"model": "m", "messages": []}))
+        await engine.until_asked("/v1/chat/completions", 1)
+        await router.stop(at_once)
+        await asyncio.gather(asking, return_exceptions=True)
+        recorder.close(1.0)
+        page = await router.metrics.render(router.fleet.snapshot(0.0), "threshold")
+    assert b"cut_by_drain" in b"".join(lines)
+    assert b'outcome="cut_by_drain",pool="baseline"' in page
+    assert told_by(caplog, *STAGES) == [
+        "draining: 1 requests running, up to 60 s",
+        "some requests had not finished and were cut",
+        "stopped",
+    ]
 
 
 def test_the_ready_line_names_both_addresses() -> None:

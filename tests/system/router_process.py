@@ -1,5 +1,6 @@
 """The router as a process of its own: started as a person would, stopped with a signal, its words on stderr kept."""
 
+import asyncio
 import os
 import re
 import signal
@@ -22,6 +23,12 @@ class RouterProcess:
     lines: list[str] = field(default_factory=list)
     port: int = 0
     admin_port: int = 0
+    reader: Thread | None = None
+
+    async def all_read(self) -> None:
+        """Wait for the last line of a process that has ended."""
+        if self.reader is not None:
+            await asyncio.to_thread(self.reader.join, STOP_TIMEOUT_S)
 
     @property
     def url(self) -> str:
@@ -52,8 +59,8 @@ def router_process(*flags: str, **environment: str) -> Iterator[RouterProcess]:
     router = RouterProcess(process)
     try:
         _await_ready(router)
-        reader = Thread(target=_keep_reading, args=(router,), daemon=True)
-        reader.start()
+        router.reader = Thread(target=_keep_reading, args=(router,), daemon=True)
+        router.reader.start()
         yield router
     finally:
         if process.poll() is None:

@@ -88,20 +88,42 @@ async def test_a_running_stream_ends_as_it_should_before_the_process_does(number
             assert await stopped(router) == 0
 
 
-async def test_a_second_signal_cuts_what_still_runs_and_the_engine_is_left() -> None:
-    stream = GatedStream()
+async def test_a_second_signal_cuts_what_still_runs_and_says_so_to_client_log_and_engine(tmp_path: Path) -> None:
+    stream, log = GatedStream(), tmp_path / "access.log"
     async with scripted_engine(**engine_answers(stream.answer)) as engine, httpx.AsyncClient() as client:
-        with router_process("--baseline", f"http://127.0.0.1:{engine.port}", "--drain-timeout-s", "60") as router:
+        flags = ("--drain-timeout-s", "60", "--access-log", str(log))
+        with router_process("--baseline", f"http://127.0.0.1:{engine.port}", *flags) as router:
             await until_status(client, f"{router.url}/ready", 200)
             request = client.stream("POST", f"{router.url}/v1/chat/completions", json={**REQUEST, "stream": True})
             async with request as answer:
-                assert await anext(answer.aiter_bytes()) == EVENT
+                pieces = answer.aiter_bytes()
+                assert await anext(pieces) == EVENT
                 router.send(signal.SIGTERM)
                 await until_status(client, f"{router.admin_url}/ready", 503)
                 router.send(signal.SIGTERM)
+                last = b"".join([piece async for piece in pieces])
                 assert await stopped(router) == 0
             async with asyncio.timeout(5):
                 await engine.left.wait()
+            await router.all_read()
+    event, done = last.strip().split(b"\n\n")
+    assert json.loads(event.removeprefix(b"data: "))["error"]["code"] == "shutting_down"
+    assert done == b"data: [DONE]"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["outcome"] for line in lines if line["endpoint"] == "chat.completions"] == ["cut_by_drain"]
+    said = "".join(router.lines)
+    assert "draining: 1 requests running, up to 60 s" in said
+    assert "some requests had not finished and were cut" in said
+    assert said.endswith("stopped\n")
+
+
+async def test_a_router_with_no_engine_to_route_to_says_so_after_its_ready_line() -> None:
+    with router_process("--baseline", "http://127.0.0.1:1", "--threshold", "0.5") as router:
+        assert router.stop() == 0
+        await router.all_read()
+    said = "".join(router.lines)
+    assert said.index("the threshold policy has nothing to choose between") < said.index("breakeven ready on ")
+    assert "drained: every request had finished" in said
 
 
 async def test_the_drain_time_is_a_limit() -> None:
