@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any, NoReturn, Protocol, cast
 
 EXIT_USAGE = 2
@@ -53,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = OneLineParser(prog="breakeven-bench", description=_DESCRIPTION)
+    parser.add_argument("--version", action="version", version=f"breakeven-bench {version('breakeven')}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     called = arguments[0] if arguments and arguments[0] in SUBCOMMANDS else None
     if called is None:

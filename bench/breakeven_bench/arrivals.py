@@ -19,6 +19,11 @@ class Arrivals(StrEnum):
     GAMMA = "gamma"
 
 
+def count_in(seconds: float, rate_per_s: float) -> int:
+    """How many arrivals a window of this length holds: at least one."""
+    return max(1, round(rate_per_s * seconds))
+
+
 def constant(count: int, rate_per_s: float) -> tuple[float, ...]:
     """One arrival every `1 / rate_per_s` seconds, the first at 0."""
     _check(count, rate_per_s)

@@ -17,8 +17,18 @@ HEIGHT = 340
 LEFT, RIGHT, TOP, BOTTOM = 48, 210, 24, 44
 ROW = 24
 NAMES = 210
+MARGIN = 28
 LABEL_GAP = 14
-"""All in pixels. The gap between the names at the ends of two lines is one line of 12 px text."""
+TICK_GAP = 34
+"""All in pixels. Between the names at the ends of two lines: one line of 12 px text; between the centres of two labels
+below the axis: four digits and a space. The margin is half a label that hangs over the end of the axis.
+"""
+
+TICKS_MAX = 7
+"""Labels of the axis of differences: each then has over 80 pixels, twice what it needs."""
+
+PERCENT_RANGE_MIN = 1.0
+"""The least that the axis of differences spans: no run of a minute resolves a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +49,21 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Interval:
+    """A difference in percent between its bounds."""
+
+    low: float
+    value: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class Bar:
-    """One arm's difference in percent with its interval; all None where there is none, and `words` say why."""
+    """One arm's difference; None where there is none, and `words` say why."""
 
     name: str
     words: str
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
+    difference: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +82,18 @@ class _Frame:
         return TOP + share * (HEIGHT - TOP - BOTTOM)
 
 
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Where a percentage stands in the chart of differences, from the first tick to the last."""
+
+    low: float
+    high: float
+
+    def x(self, percent: float) -> float:
+        left, right = NAMES + MARGIN, WIDTH - MARGIN
+        return left + (percent - self.low) / (self.high - self.low) * (right - left)
+
+
 def latency_chart(lines: Sequence[Line], x_label: str, y_label: str) -> str:
     """Latency over load; an empty text where no line has a point."""
     drawn = [line for line in lines if line.points]
@@ -74,10 +103,9 @@ def latency_chart(lines: Sequence[Line], x_label: str, y_label: str) -> str:
     ticks = ticks_around([point.y for point in points])
     frame = _Frame(1.05 * max(point.x for point in points), ticks[0], ticks[-1])
     parts = [_grid(frame.y(tick), f"{tick:g}") for tick in ticks]
-    parts += [
-        _text(frame.x(x), HEIGHT - BOTTOM + 18, f"{x:g}", "middle") for x in sorted({point.x for point in points})
-    ]
-    names_y = spread_apart([frame.y(line.points[-1].y) for line in drawn], LABEL_GAP)
+    rates = thinned(sorted({point.x for point in points}), TICK_GAP * frame.x_max / (WIDTH - LEFT - RIGHT))
+    parts += [_text(frame.x(rate), HEIGHT - BOTTOM + 18, f"{rate:g}", "middle") for rate in rates]
+    names_y = spread_apart([frame.y(line.points[-1].y) for line in drawn], LABEL_GAP, HEIGHT - BOTTOM)
     for index, line in enumerate(drawn):
         parts.append(_path(line, frame, index))
         parts.append(_text(WIDTH - RIGHT + 12, names_y[index] + 4, line.name, "start", COLOURS[index % len(COLOURS)]))
@@ -87,22 +115,39 @@ def latency_chart(lines: Sequence[Line], x_label: str, y_label: str) -> str:
 
 
 def difference_chart(bars: Sequence[Bar], label: str) -> str:
-    """Differences around zero, to the right: slower."""
-    known = [abs(bound) for bar in bars for bound in (bar.low, bar.high) if bound is not None]
-    reach = max(known, default=0.0) or 1.0
+    """Differences and a line at zero, over the range of the data; to the right: slower."""
+    shown = [bar.difference for bar in bars if bar.difference is not None]
+    ticks = percent_ticks([bound for difference in shown for bound in (difference.low, difference.high)])
+    scale = _Scale(ticks[0], ticks[-1])
     height = TOP + ROW * len(bars) + BOTTOM
-    zero, scale = (NAMES + WIDTH) / 2, (WIDTH - NAMES) / 2 / (1.15 * reach)
-    parts = [f'<line class="grid" x1="{zero}" x2="{zero}" y1="{TOP}" y2="{height - BOTTOM}"/>']
-    parts += [
-        _text(zero + scale * tick, height - BOTTOM + 18, f"{tick:+.0f} %" if tick else "0", "middle")
-        for tick in (-reach, 0.0, reach)
-    ]
-    parts.append(_text(zero, height - 6, label, "middle"))
+    parts = [f'<line class="grid" x1="{scale.x(0):.1f}" x2="{scale.x(0):.1f}" y1="{TOP}" y2="{height - BOTTOM}"/>']
+    parts += [_text(scale.x(tick), height - BOTTOM + 18, f"{tick:+g} %" if tick else "0", "middle") for tick in ticks]
+    parts.append(_text((NAMES + WIDTH) / 2, height - 6, label, "middle"))
     for row, bar in enumerate(bars):
         y = TOP + ROW * (row + 0.5)
         parts.append(_text(0, y + 4, bar.name))
-        parts.append(_text(NAMES, y + 4, bar.words) if bar.value is None else _interval(bar, y, zero, scale))
+        words = _text(NAMES, y + 4, bar.words, kind="over")
+        parts.append(words if bar.difference is None else _interval(bar.difference, bar.words, y, scale))
     return _svg(height, label, parts)
+
+
+def percent_ticks(values: Sequence[float]) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten, at most TICKS_MAX, that enclose zero and all values."""
+    low, high = min((0.0, *values)), max((0.0, *values))
+    least = max(high - low, PERCENT_RANGE_MIN) / (TICKS_MAX - 2)
+    power = 10.0 ** floor(log10(least))
+    step = next(factor * power for factor in (1, 2, 5, 10, 20) if factor * power >= least)
+    first, last = floor(low / step), max(ceil(high / step), floor(low / step) + 1)
+    return [round(index * step, 6) for index in range(first, last + 1)]
+
+
+def thinned(rising: Sequence[float], gap: float) -> list[float]:
+    """The values that are at least `gap` above the last one kept: their labels do not overlap."""
+    kept: list[float] = []
+    for value in rising:
+        if not kept or value - kept[-1] >= gap:
+            kept.append(value)
+    return kept
 
 
 def ticks_around(values: Sequence[float]) -> list[float]:
@@ -115,13 +160,20 @@ def ticks_around(values: Sequence[float]) -> list[float]:
     return steps[first : last + 1]
 
 
-def spread_apart(wanted: Sequence[float], gap: float) -> list[float]:
-    """Positions near the wanted ones, in the same order, no two closer than `gap`."""
+def spread_apart(wanted: Sequence[float], gap: float, lowest: float) -> list[float]:
+    """Positions near the wanted ones, in the same order, no two closer than `gap`; moved up where one passes `lowest`.
+
+    y grows downwards.
+    """
     placed = [0.0] * len(wanted)
-    previous: float | None = None
-    for index in sorted(range(len(wanted)), key=lambda index: wanted[index]):
-        previous = wanted[index] if previous is None else max(wanted[index], previous + gap)
-        placed[index] = previous
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    above: float | None = None
+    for index in order:
+        above = wanted[index] if above is None else max(wanted[index], above + gap)
+        placed[index] = above
+    below = lowest + gap
+    for index in reversed(order):
+        below = placed[index] = min(placed[index], below - gap)
     return placed
 
 
@@ -140,11 +192,11 @@ def _told(name: str, point: Point) -> str:
     return f"{name}, {point.x:g}/s: {point.y:.2f} s" + ("" if point.settled else ", did not settle")
 
 
-def _interval(bar: Bar, y: float, zero: float, scale: float) -> str:
-    value, low, high = (zero + scale * (bound or 0.0) for bound in (bar.value, bar.low, bar.high))
-    kind = "slower" if low > zero else "faster" if high < zero else "same"
+def _interval(difference: Interval, words: str, y: float, scale: _Scale) -> str:
+    low, value, high = scale.x(difference.low), scale.x(difference.value), scale.x(difference.high)
+    kind = "slower" if difference.low > 0.0 else "faster" if difference.high < 0.0 else "same"
     return (
-        f'<g class="{kind}"><title>{escape(bar.words)}</title>'
+        f'<g class="{kind}"><title>{escape(words)}</title>'
         f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y}" y2="{y}"/><circle cx="{value:.1f}" cy="{y}" r="5"/></g>'
     )
 
@@ -154,8 +206,9 @@ def _grid(y: float, label: str) -> str:
     return line + _text(LEFT - 6, y + 4, label, "end")
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = "currentColor") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'
+def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = "currentColor", kind: str = "") -> str:
+    named = f' class="{kind}"' if kind else ""
+    return f'<text{named} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'
 
 
 def _svg(height: int, title: str, parts: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from breakeven_bench.arms import ALWAYS_SPECULATIVE, LEAST_LOADED, THRESHOLD, TWO_SPECULATIVE, Arm
-from breakeven_bench.verdict import NO_REFERENCE, Run, Verdict, Word, best_equal_hardware, compare
+from breakeven_bench.verdict import NO_REFERENCE, Run, Verdict, Word, best_equal_hardware, compare, fastest_sound
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,7 @@ def _split_word(at: RateRuns, seed: int) -> Word | None:
 
 
 def _best_split(at: RateRuns) -> Run | None:
-    sound = [run for run in at.runs if run.is_sound and not run.arm.is_equal_hardware]
-    return min(sound, key=lambda run: run.summary.latency_mean_s or 0.0, default=None)
+    return fastest_sound([run for run in at.runs if not run.arm.is_equal_hardware])
 
 
 def _saturation(rates: Sequence[RateRuns]) -> str | None:

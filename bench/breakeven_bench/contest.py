@@ -7,7 +7,7 @@ from time import perf_counter
 
 import aiohttp
 
-from breakeven_bench.arrivals import poisson
+from breakeven_bench.arrivals import count_in, poisson
 from breakeven_bench.conclusions import RateRuns
 from breakeven_bench.engine_page import EnginePage, StepCounts, read_engine_page
 from breakeven_bench.fleets import MODEL, Fleet
@@ -81,7 +81,7 @@ async def run_rate(
     `tallies`, by name of the arm, are counted up meanwhile. Raises aiohttp's errors and EngineBusyError where an engine
     cannot be read.
     """
-    count = max(1, round(rate_per_s * settings.seconds))
+    count = count_in(settings.seconds, rate_per_s)
     plan = mixed(count, settings.seed)
     schedule_s = poisson(count, rate_per_s, settings.seed, BLOCK)
     before = await asyncio.gather(*(_idle_counts(session, fleet) for fleet in fleets))

@@ -29,14 +29,16 @@ from rich.console import Console
 
 from breakeven_bench import arguments
 from breakeven_bench.arms import ARMS, Arm
+from breakeven_bench.arrivals import count_in
 from breakeven_bench.contest import BLOCK, ContestSettings, EngineBusyError, RateResult, run_rate, warm_up
+from breakeven_bench.engine.hardware import PROFILES
 from breakeven_bench.fleets import EngineSettings, Fleet, start_fleets
 from breakeven_bench.launch import Launcher, LaunchError
 from breakeven_bench.load import Tally, new_session
 from breakeven_bench.page import page
 from breakeven_bench.progress import with_progress
 from breakeven_bench.record_file import write_records
-from breakeven_bench.report import Report, Setup, failures, judged, table, to_json
+from breakeven_bench.report import Report, Setup, failures, hardware_words, judged, lasting, scope, table, to_json
 from breakeven_bench.summary import Target
 
 RATES = (1.75, 3.0, 5.5)
@@ -78,6 +80,8 @@ examples:
       two arms only, three draft tokens: a pool that carries more
   breakeven-bench demo --time-scale 1
       in real time: two and a half minutes, and hardly a step is late on any computer
+  breakeven-bench demo --profile a100-tp2-int8
+      the same machine with INT8 weights: other hardware, other conclusions
 
 how to read the table:
   Every arm has two engines on the same hardware. Four split it into one plain and one EAGLE-3 engine and differ in who
@@ -122,26 +126,30 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         type=arguments.positive,
         default=SECONDS,
         metavar="S",
-        help="length of the arrivals, seconds of the engine",
+        help="length of the arrivals, seconds of the engine (%(default)g)",
     )
     parser.add_argument(
         "--time-scale",
         type=arguments.positive,
         default=TIME_SCALE,
         metavar="X",
-        help="simulate X times faster than real time",
+        help="simulate X times faster than real time (%(default)g)",
     )
     parser.add_argument(
         "--stream-interval",
         type=arguments.count,
         default=STREAM_INTERVAL,
         metavar="N",
-        help="tokens per event at least",
+        help="tokens per event at least (%(default)s)",
     )
     parser.add_argument("--k", type=arguments.count, default=5, help="draft tokens of the EAGLE-3 engines (5)")
     parser.add_argument("--arms", type=arguments.arms, default=ARMS, metavar="A,A,...", help=f"which arms: {names}")
     parser.add_argument(
-        "--profile", default=PROFILE, metavar="NAME", help="hardware; see breakeven-bench engine --help"
+        "--profile",
+        choices=PROFILES,
+        default=PROFILE,
+        metavar="NAME",
+        help=f"hardware, one of {', '.join(PROFILES)} (%(default)s)",
     )
     parser.add_argument("--seed", type=int, default=1, help="same seed, same requests at the same times (1)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (results/demo-<time>)")
@@ -174,6 +182,7 @@ async def _demo(settings: DemoSettings, console: Console) -> None:
         if not settings.keep_logs:
             logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="breakeven-demo-")))
         async with Launcher(logs) as launcher, new_session() as session:
+            console.print(f"hardware: {hardware_words(settings.engines.profile)}", soft_wrap=True)
             console.print(f"starting {_processes(settings.arms)} processes for {len(settings.arms)} arms ...")
             fleets = await start_fleets(launcher, settings.arms, settings.engines)
             await launcher.while_alive(warm_up(session, fleets, settings.contest))
@@ -195,13 +204,16 @@ async def _rate(
     contest = settings.contest
     tallies = {arm.name: Tally() for arm in settings.arms}
     titles = {arm.title: tallies[arm.name] for arm in settings.arms}
-    title = f"{rate_per_s:g} requests/s for {contest.seconds / contest.time_scale:.0f} s and until the last answer ..."
+    title = (
+        f"{rate_per_s:g} requests/s for {lasting(contest.seconds, contest.time_scale)} and until the last answer ..."
+    )
     work = launcher.while_alive(run_rate(session, fleets, rate_per_s, contest, tallies))
-    return await with_progress(console, title, titles, max(1, round(rate_per_s * contest.seconds)), work)
+    return await with_progress(console, title, titles, count_in(contest.seconds, rate_per_s), work)
 
 
 def _publish(report: Report, results: Sequence[RateResult], out: Path, console: Console) -> None:
     """Files first: what was measured is kept even where the verdict is that it failed."""
+    (out / "records").mkdir(exist_ok=True)
     for result in results:
         for arm, records in result.records.items():
             write_records(out / "records" / f"{result.runs.rate_per_s:g}-per-s-{arm}.jsonl", records)
@@ -211,8 +223,12 @@ def _publish(report: Report, results: Sequence[RateResult], out: Path, console: 
     console.print(table(report))
     for line in report.conclusions:
         console.print(f"- {line}")
+    console.print(f"- {report.setup.scope}")
+    setup = report.setup
     console.print(
-        f"\n{report.took_s:.0f} s; the report is in {out}: report.html, report.json, records/", soft_wrap=True
+        f"\n{report.took_s:.0f} s here, of which each rate's arrivals took {lasting(setup.seconds, setup.time_scale)}; "
+        f"the report is in {out}: report.html, report.json, records/",
+        soft_wrap=True,
     )
     _check_failures(report)
 
@@ -262,8 +278,10 @@ def _setup(settings: DemoSettings) -> Setup:
         seconds=settings.contest.seconds,
         time_scale=engines.time_scale,
         simulated=True,
+        scope=scope(engines.profile),
         engines={
-            "engines": f"simulated, profile {engines.profile}, {engines.max_num_seqs} slots",
+            "hardware": hardware_words(engines.profile),
+            "engines": f"simulated, {engines.max_num_seqs} slots",
             "speculation": f"EAGLE-3, k={engines.k}, greedy drafting; acceptance from the unverified prior table",
             "workload": "mixed: six categories, seven temperatures, 8 % of the requests above 1.0",
             "arrivals": f"Poisson within blocks of {BLOCK}",

@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import Any
 
+from breakeven_bench.arguments import port
 from breakeven_bench.engine.faults import DESCRIPTIONS
 from breakeven_bench.engine.hardware import PROFILES
 from breakeven_bench.engine.options import EngineOptions
@@ -140,7 +141,7 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
     default = EngineOptions()
     add = parser.add_argument_group("serving").add_argument
     add("--host", default="127.0.0.1", help="address to listen on (default %(default)s)")
-    add("--port", type=int, default=8000, help="port; 0 chooses a free one and prints it (default %(default)s)")
+    add("--port", type=port, default=8000, help="port; 0 chooses a free one and prints it (default %(default)s)")
     add("--model", action="append", metavar="NAME", help="served model name, repeat for aliases (default llama-70b)")
     add(
         "--profile",

@@ -6,6 +6,7 @@ STEPS = "breakeven_sim_steps_total"
 LATE = "breakeven_sim_steps_late_total"
 RUNNING = "vllm:num_requests_running"
 WAITING = "vllm:num_requests_waiting"
+TIME_SCALE = "breakeven_sim_time_scale"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +48,11 @@ def read_engine_page(page: str) -> EnginePage:
         raise ValueError(message)
     counts = StepCounts(int(totals[STEPS]), int(totals.get(LATE, 0.0))) if STEPS in totals else None
     return EnginePage(int(totals[RUNNING] + totals.get(WAITING, 0.0)), counts)
+
+
+def time_scale_on(page: str) -> float | None:
+    """Seconds of the engine per second of the wall clock; None on the page of anything but a simulated engine."""
+    for line in page.splitlines():
+        if line.partition("{")[0].partition(" ")[0] == TIME_SCALE:
+            return float(line.rsplit(" ", 1)[1])
+    return None

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
 
 import aiohttp
 
@@ -31,10 +30,6 @@ REQUEST_TIMEOUT_S = 600.0
 
 READ_BUFFER_BYTES = 4 * 1024 * 1024
 """aiohttp pauses a socket at twice this; its default of 64 KiB throttled the answers to long prompts (vllm#39963)."""
-
-
-class NoModelError(Exception):
-    """There is nothing to ask for: the server's list of models is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +67,10 @@ class Tally:
 
 @dataclass(slots=True)
 class _Exchange:
-    """One request while it lives; times are clock seconds since the start of the run."""
+    """One request while it lives; times are clock seconds since the start of the run.
+
+    `sent_s` is when its task was made until it is handed to the session: between the two, a busy loop makes it wait.
+    """
 
     planned: PlannedRequest
     scheduled_s: float
@@ -144,21 +142,6 @@ def new_session() -> aiohttp.ClientSession:
         read_bufsize=READ_BUFFER_BYTES,
         trust_env=False,
     )
-
-
-async def served_model(session: aiohttp.ClientSession, url: str, api_key: str | None = None) -> str:
-    """The first model that the server lists.
-
-    Raises NoModelError where it lists none, and aiohttp's errors where it does not answer.
-    """
-    async with session.get(f"{url}/v1/models", headers=_headers(api_key)) as response:
-        response.raise_for_status()
-        page: Any = await response.json()
-    models = page.get("data") if isinstance(page, dict) else None
-    if not models:
-        message = f"{url} lists no model"
-        raise NoModelError(message)
-    return str(models[0]["id"])
 
 
 async def open_loop(
@@ -269,7 +252,9 @@ async def _stream(
 ) -> None:
     salt = f"{to.run_id}-{to.arm}-{exchange.planned.index}"
     body = chat_body(exchange.planned, to.model, salt, to.stream_interval)
-    headers = _headers(to.api_key) | {"content-type": "application/json"}
+    headers = authorization(to.api_key) | {"content-type": "application/json"}
+    # Not when the head has left: a server that is slow to accept would make the client look late.
+    exchange.sent_s = clock() - origin_s
     async with session.post(to.url + CHAT_PATH, data=body, headers=headers, allow_redirects=False) as response:
         exchange.head_s = clock() - origin_s
         exchange.status = response.status
@@ -285,5 +270,6 @@ async def _stream(
         exchange.conclude()
 
 
-def _headers(api_key: str | None) -> dict[str, str]:
+def authorization(api_key: str | None) -> dict[str, str]:
+    """The header that carries the key of the server, if it wants one."""
     return {} if api_key is None else {"authorization": f"Bearer {api_key}"}

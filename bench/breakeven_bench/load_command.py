@@ -11,18 +11,17 @@ import aiohttp
 import uvloop
 from rich.console import Console
 
-from breakeven_bench.arguments import count, positive
-from breakeven_bench.arrivals import Arrivals, schedule
+from breakeven_bench.arguments import base_url, count, positive
+from breakeven_bench.arrivals import Arrivals, count_in, schedule
+from breakeven_bench.endpoint import NoModelError, chosen_model, engine_time_scale, served_models
 from breakeven_bench.lag import with_lag
 from breakeven_bench.load import (
     REQUEST_TIMEOUT_S,
     Destination,
-    NoModelError,
     Tally,
     closed_loop,
     new_session,
     open_loop,
-    served_model,
 )
 from breakeven_bench.planned import PlannedRequest
 from breakeven_bench.progress import with_progress
@@ -35,6 +34,7 @@ FAILED_SHARE_MAX = 0.01
 """More failed requests than this, and the exit status says so: the figures describe what was left."""
 
 EXIT_FAILED = 1
+EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 CLOSED_REQUESTS = 60
@@ -51,6 +51,7 @@ examples:
 
 The workload is mixed: six categories of original prompts, temperatures from 0 to 1.5. Every request states all of its
 sampling parameters and carries a cache_salt of its own, so that no prefix cache answers it. Nothing is sent twice.
+With simulated engines, give --time-scale the value that they run at: an engine says when it differs, a router cannot.
 Latency counts from the time at which a request was due. FILE gets one line of JSON for each request, raw.
 The key of the server, if it wants one, is taken from {API_KEY_VARIABLE}.
 """
@@ -64,7 +65,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--url", required=True, help="where the OpenAI API is, without /v1")
+    parser.add_argument("--url", type=base_url, required=True, help="where the OpenAI API is, with or without /v1")
     parser.add_argument("--model", help="model to ask for (the first that the server lists)")
     load = parser.add_mutually_exclusive_group()
     load.add_argument("--rate", type=positive, default=1.0, metavar="R", help="open loop: requests per second (1)")
@@ -83,10 +84,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--timeout", type=positive, default=REQUEST_TIMEOUT_S, metavar="S", help="of one request (600)")
     parser.add_argument("--drain", type=positive, default=120.0, metavar="S", help="wait for the last answers (120)")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the records go, as JSON lines")
+    parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
 
 
 def run(args: argparse.Namespace) -> int:
     """Send the load; 1 where the server cannot be asked or more than 1 % of the requests failed."""
+    obstacle = _obstacle(args.out, force=args.force)
+    if obstacle is not None:
+        print(f"breakeven-bench load: error: --out: {obstacle}", file=sys.stderr)
+        return EXIT_USAGE
     console = Console(highlight=False)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -101,12 +107,26 @@ def run(args: argparse.Namespace) -> int:
     return _tell(console, args.out, records, lag_s)
 
 
+def _obstacle(out: Path, *, force: bool) -> str | None:
+    """Why no records can be written there; asked before anything is sent, since a run cannot be had again."""
+    if out.is_dir():
+        return f"{out} is a directory"
+    if not out.parent.is_dir():
+        return f"the directory {out.parent} does not exist"
+    if out.exists() and not force:
+        return f"{out} exists; --force overwrites it"
+    return None
+
+
 async def _load(args: argparse.Namespace, console: Console) -> tuple[list[RequestRecord], float | None]:
     """The records, and how far the client's loop lagged behind in seconds of the engine."""
-    url, api_key = args.url.rstrip("/"), os.environ.get(API_KEY_VARIABLE)
+    url, api_key = args.url, os.environ.get(API_KEY_VARIABLE)
     plan = _plan(args)
     async with new_session() as session:
-        model = args.model or await served_model(session, url, api_key)
+        model = chosen_model(url, await served_models(session, url, api_key), args.model)
+        warning = time_warning(await engine_time_scale(session, url), args.time_scale)
+        if warning is not None:
+            print(f"breakeven-bench load: warning: {warning}", file=sys.stderr)
         to = Destination(
             url,
             model,
@@ -120,6 +140,16 @@ async def _load(args: argparse.Namespace, console: Console) -> tuple[list[Reques
         title = f"{len(plan)} requests to {model}"
         records, lag_s = await with_progress(console, title, {"sent": tally}, len(plan), work)
     return records, None if lag_s is None else lag_s * args.time_scale
+
+
+def time_warning(engines: float | None, ours: float) -> str | None:
+    """What is wrong where a simulated engine and its load disagree about time; None: nothing, or it is not known."""
+    if engines is None or engines == ours:
+        return None
+    return (
+        f"the engine runs at --time-scale {engines:g} and the load at {ours:g}: rate and latencies are then not in "
+        f"seconds of the engine; add --time-scale {engines:g}"
+    )
 
 
 async def _send(
@@ -137,7 +167,7 @@ async def _send(
 
 def _plan(args: argparse.Namespace) -> Sequence[PlannedRequest]:
     """The requests. A closed loop has no rate, and so its number does not follow from the seconds."""
-    by_rate = CLOSED_REQUESTS if args.concurrency is not None else max(1, round(args.rate * args.seconds))
+    by_rate = CLOSED_REQUESTS if args.concurrency is not None else count_in(args.seconds, args.rate)
     return mixed(args.requests or by_rate, args.seed, args.temperature)
 
 
@@ -153,8 +183,19 @@ def _tell(console: Console, out: Path, records: Sequence[RequestRecord], lag_s: 
     if failed > FAILED_SHARE_MAX * summary.sent:
         told = ", ".join(f"{number} x {error}" for error, number in sorted(summary.errors.items()))
         print(f"breakeven-bench load: failed: {failed} of {summary.sent} requests: {told}", file=sys.stderr)
+        for line in first_details(records):
+            print(f"  {line}", file=sys.stderr)
         return EXIT_FAILED
     return 0
+
+
+def first_details(records: Sequence[RequestRecord]) -> list[str]:
+    """For each class of error, what the first request of that class was told; a record bounds its length."""
+    first: dict[str, str] = {}
+    for record in records:
+        if record.error is not None and record.error_detail:
+            first.setdefault(str(record.error), " ".join(record.error_detail.split()))
+    return [f"first {error}: {detail}" for error, detail in sorted(first.items())]
 
 
 def lines(summary: Summary) -> list[str]:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from breakeven_bench.chart import Bar, Line, Point, difference_chart, latency_chart
+from breakeven_bench.chart import Bar, Interval, Line, Point, difference_chart, latency_chart
 from breakeven_bench.report import UNITS_NOTE, RateReport, Report, number, pool_shares, quantile_text
-from breakeven_bench.stats import Estimate
+from breakeven_bench.stats import Estimate, quantile_n_min
 from breakeven_bench.verdict import Run, Verdict
 
 STYLE = """ :root { color-scheme: light dark; --page: #fff; --line: #ccc; --soft: #666 } @media (prefers-color-scheme:
@@ -17,8 +17,20 @@ tabular-nums } th, td { padding: .3rem .6rem; text-align: right; border-bottom: 
 top } th:first-child, td:first-child, th:last-child, td:last-child { text-align: left } svg { width: 100%; max-width:
 760px; font-size: 12px } svg .grid { stroke: var(--line) } svg polyline { stroke-width: 2 } svg g line { stroke-width:
 3; stroke: currentColor } svg g circle { fill: currentColor } .slower { color: #d55e00 } .faster { color: #009e73 }
-.same { color: var(--soft) } .note { color: var(--soft) } .scroll { overflow-x: auto }
+.same { color: var(--soft) } .note { color: var(--soft) } .interval { white-space: nowrap } svg .over {
+paint-order: stroke; stroke: var(--page); stroke-width: 5px } .scroll { overflow-x: auto }
 """
+
+UPPER_BOUND_N_MIN = quantile_n_min(0.95, 0.975)
+"""An interval of 95 % leaves 2.5 % above it."""
+
+QUANTILE_NOTE = (
+    f"p95: in brackets its 95 % interval; a question mark is a bound that fewer than {UPPER_BOUND_N_MIN} answers do "
+    "not give. Gap: between two events of a stream."
+)
+
+UNBROKEN_CHARS_MAX = 20
+"""As long as a quantile with its interval; a verdict is longer and may break, so that the table fits the page."""
 
 HEADS = (
     "arm",
@@ -27,6 +39,7 @@ HEADS = (
     "first token s",
     "ms/token",
     "tokens/event",
+    "gap p95 ms",
     "in target",
     "plain:EAGLE-3",
     "late steps",
@@ -44,7 +57,7 @@ def page(report: Report) -> str:
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(setup.title)}</title><style>{STYLE}</style></head><body>\n"
         f"<h1>{escape(setup.title)}</h1>\n<p>{escape(_what_this_is(report))}</p>\n"
-        f"<h2>What was found</h2><ul>{conclusions}</ul>\n"
+        f"<h2>What was found</h2><ul>{conclusions}</ul>\n<p>{escape(setup.scope)}</p>\n"
         f"<h2>Mean latency over load</h2>{_latencies(report)}"
         f'<p class="note">Hollow: the arm did not settle, its mean grows with the length of the run.</p>\n'
         f"{sections}\n<h2>How it was run</h2>{_setup_table(report)}\n</body></html>\n"
@@ -67,7 +80,8 @@ def _section(at: RateReport) -> str:
     chart = difference_chart(bars, "mean latency against the best equal-hardware arm, 95 % interval")
     return (
         f"<h2>{at.rate_per_s:g} requests/s</h2>\n"
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>\n{chart}\n'
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>\n'
+        f'<p class="note">{escape(QUANTILE_NOTE)}</p>\n{chart}\n'
     )
 
 
@@ -80,20 +94,27 @@ def _row(run: Run, verdict: Verdict) -> str:
         number(summary.ttft_mean_s),
         number(summary.tpot_mean_ms, 1),
         number(summary.tokens_per_event),
+        number(summary.gap_p95_ms, 0),
         f"{summary.within_target:.0%}",
         pool_shares(run),
         "-" if run.steps is None else f"{run.steps.late_share:.1%}",
         verdict.text,
     )
-    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(_cell(cell) for cell in cells) + "</tr>"
+
+
+def _cell(text: str) -> str:
+    """A table cell; what is short and holds an interval stays on one line."""
+    kind = ' class="interval"' if "[" in text and len(text) <= UNBROKEN_CHARS_MAX else ""
+    return f"<td{kind}>{escape(text)}</td>"
 
 
 def _with_interval(estimate: Estimate | None) -> str:
-    """A quantile with its interval; the end that the sample does not reach stays open."""
+    """A quantile with its interval; an end that the sample does not reach is a question mark."""
     if estimate is None:
         return quantile_text(estimate)
-    low = "" if estimate.low is None else f"{estimate.low:.1f}"
-    high = "" if estimate.high is None else f"{estimate.high:.1f}"
+    low = "?" if estimate.low is None else f"{estimate.low:.1f}"
+    high = "?" if estimate.high is None else f"{estimate.high:.1f}"
     return f"{quantile_text(estimate)} [{low}, {high}]"
 
 
@@ -108,16 +129,17 @@ def _points(report: Report, title: str) -> list[Point]:
         Point(at.rate_per_s, run.summary.latency_mean_s, run.is_sound)
         for at in report.rates
         for run in at.runs
-        if run.arm.title == title and run.summary.latency_mean_s
+        if run.arm.title == title and run.summary.latency_mean_s is not None
     ]
 
 
 def _bar(run: Run, verdict: Verdict) -> Bar:
     if verdict.difference is None:
         return Bar(run.arm.title, verdict.text)
-    value, (low, high) = verdict.difference.value, verdict.bounds
-    percent = (None if bound is None else 100.0 * bound for bound in (value, low, high))
-    return Bar(run.arm.title, verdict.text, *percent)
+    low, high = verdict.bounds
+    if low is None or high is None:
+        return Bar(run.arm.title, verdict.text)
+    return Bar(run.arm.title, verdict.text, Interval(100.0 * low, 100.0 * verdict.difference.value, 100.0 * high))
 
 
 def _setup_table(report: Report) -> str:

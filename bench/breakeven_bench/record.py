@@ -35,7 +35,7 @@ class ErrorClass(StrEnum):
 class RequestRecord:
     """Raw observations of one request; None: it did not happen or the engine did not say.
 
-    `scheduled_s`: when it should have been sent; `sent_s`: when it was handed to the connection; `head_s`: response
+    `scheduled_s`: when it should have been sent; `sent_s`: when it was handed to the HTTP session; `head_s`: response
     head; `event_s` and `event_tokens`: when each event that carried tokens came, and the tokens generated up to and
     including it (0: the engine did not count them); `end_s`: end of the stream. `reads` counts socket reads that
     brought events. `acceptance_length` is the engine's own figure for this request: tokens per step, the bonus token
@@ -76,14 +76,12 @@ class RequestRecord:
 class Figures:
     """What one complete answer says about its service, in seconds of the engine.
 
-    `latency_s` counts from the scheduled time, so that a late client cannot hide a queue; `late_s` is how late it was
-    sent. `tpot_ms` is None for an answer of one event: there is no gap to measure. `tokens_per_event` is None for it,
-    too.
+    `latency_s` counts from the scheduled time, so that a late client cannot hide a queue. `tpot_ms` is None for an
+    answer of one event: there is no gap to measure. `tokens_per_event` is None for it, too.
     """
 
     latency_s: float
     ttft_s: float
-    late_s: float
     tpot_ms: float | None
     tokens_per_event: float | None
 
@@ -98,7 +96,6 @@ def figures(record: RequestRecord) -> Figures | None:
     return Figures(
         latency_s=(last_s - record.scheduled_s) * record.time_scale,
         ttft_s=(first_s - record.scheduled_s) * record.time_scale,
-        late_s=max(0.0, record.sent_s - record.scheduled_s) * record.time_scale,
         tpot_ms=1000.0 * (last_s - first_s) * record.time_scale / tokens if tokens else None,
         tokens_per_event=tokens / gaps if tokens and gaps else None,
     )

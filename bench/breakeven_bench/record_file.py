@@ -7,8 +7,7 @@ from breakeven_bench.record import RequestRecord, encode, read_records
 
 
 def write_records(path: Path, records: Iterable[RequestRecord]) -> None:
-    """Write a file of records, with the folder that it stands in. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a file of records into a folder that exists. Raises OSError."""
     with path.open("wb") as file:
         file.writelines(encode(record) for record in records)
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from breakeven_bench.arms import PLAIN_POOL, SPECULATIVE_POOL
 from breakeven_bench.conclusions import RateRuns, conclusions
+from breakeven_bench.engine.hardware import PROFILES
 from breakeven_bench.stats import Estimate, quantile_n_min
 from breakeven_bench.summary import Target
 from breakeven_bench.verdict import Run, Verdict, Word, verdicts
@@ -21,7 +22,8 @@ REPORT_VERSION = 1
 
 UNITS_NOTE = (
     "Latency counts from the scheduled send to the last token, in seconds of the engine. "
-    "In brackets: the 95 % interval of a paired bootstrap."
+    "In brackets: the 95 % interval of a paired bootstrap, which draws pairs as if they were independent; latencies in "
+    "a queue are not, so that a rerun would scatter more."
 )
 
 STYLES = {
@@ -48,7 +50,10 @@ COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What was run, so that it can be run again. `seconds` is the length of the arrivals, in seconds of the engine."""
+    """What was run, so that it can be run again. `seconds` is the length of the arrivals, in seconds of the engine.
+
+    `scope` says for which hardware the conclusions are.
+    """
 
     title: str
     started_at: str
@@ -59,6 +64,7 @@ class Setup:
     seconds: float
     time_scale: float
     simulated: bool
+    scope: str
     engines: Mapping[str, Any]
     target: Target
 
@@ -170,3 +176,27 @@ def failures(rates: Sequence[RateReport]) -> list[str]:
         for error, number in sorted(run.summary.errors.items())
         if error != "unfinished"
     ]
+
+
+def lasting(engine_s: float, time_scale: float) -> str:
+    """A duration by both clocks."""
+    if time_scale == 1.0:
+        return f"{engine_s:g} s of the engine (real time)"
+    pace = f"{time_scale:g} times faster" if time_scale > 1.0 else f"{1.0 / time_scale:g} times slower"
+    return f"{engine_s:g} s of the engine, {engine_s / time_scale:.3g} s here ({pace})"
+
+
+def scope(profile: str) -> str:
+    """For which hardware the conclusions are, and what the model of the engine says of other profiles."""
+    corners = {name: hardware.corner_tokens for name, hardware in PROFILES.items()}
+    others = ", ".join(f"{name} {corner:.0f}" for name, corner in corners.items() if name != profile)
+    return (
+        f"All this is for {profile} only, modelled and not measured: there, drafts begin to cost their full price from "
+        f"about {corners[profile]:.0f} tokens a step. The same corner of the model for other profiles: {others}; the "
+        "higher it is, the larger the batch at which speculation still pays."
+    )
+
+
+def hardware_words(profile: str) -> str:
+    """The profile with what it stands for."""
+    return f"{profile} ({PROFILES[profile].summary}; modelled, not measured)"

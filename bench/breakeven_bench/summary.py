@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from breakeven_bench.engine_page import StepCounts
-from breakeven_bench.record import Figures, RequestRecord, figures, tokens_after_first
-from breakeven_bench.stats import Backlog, Estimate, backlog, interpolated, mean, quantile
+from breakeven_bench.record import Figures, RequestRecord, figures, inter_event_ms, tokens_after_first
+from breakeven_bench.stats import Backlog, Estimate, backlog, interpolated, mean, quantile, quantile_n_min
 
 LATE_SHARE_MAX = 0.05
 """Above this share of late steps or late sends an arm measures the machine it ran on."""
@@ -39,7 +39,8 @@ class Summary:
 
     `within_target` is a share of everything sent: what failed did not meet it. `pool_shares` is of what an engine
     answered. Time per output token is given request-weighted (every answer counts once) and token-weighted (every
-    token does). `backlog` is None where the run is too short to tell whether it settled.
+    token does). `gap_p95_ms` is of all gaps between events. `backlog` is None where the run is too short to tell
+    whether it settled.
     """
 
     arm: str
@@ -54,6 +55,7 @@ class Summary:
     tpot_mean_ms: float | None
     tpot_token_weighted_ms: float | None
     tokens_per_event: float | None
+    gap_p95_ms: float | None
     pool_shares: Mapping[str, float]
     within_target: float
     late_p95_s: float | None
@@ -88,6 +90,7 @@ def summarise(arm: str, rate_per_s: float | None, records: Sequence[RequestRecor
         tpot_mean_ms=mean([made.tpot_ms for made in served.values() if made.tpot_ms is not None]),
         tpot_token_weighted_ms=token_weighted_ms(complete),
         tokens_per_event=mean([made.tokens_per_event for made in served.values() if made.tokens_per_event]),
+        gap_p95_ms=gap_p95_ms(complete),
         pool_shares=shares([record.pool for record in records if record.pool is not None]),
         within_target=sum(target.is_met(made) for made in served.values()) / len(records),
         late_p95_s=interpolated(late_s, 0.95),
@@ -103,6 +106,15 @@ def token_weighted_ms(records: Sequence[RequestRecord]) -> float | None:
     spent_s = sum((record.event_s[-1] - record.event_s[0]) * record.time_scale for record, _ in counted)
     tokens = sum(tokens for _, tokens in counted)
     return 1000.0 * spent_s / tokens if tokens else None
+
+
+def gap_p95_ms(records: Sequence[RequestRecord]) -> float | None:
+    """95th percentile of the gaps between events, of all answers together: how smooth the streams were.
+
+    Without an interval: the gaps of one answer depend on each other. None below as many gaps as the quantile needs.
+    """
+    gaps_ms = sorted(gap_ms for record in records for gap_ms in inter_event_ms(record))
+    return interpolated(gaps_ms, 0.95) if len(gaps_ms) >= quantile_n_min(0.95) else None
 
 
 def events_per_read(records: Sequence[RequestRecord]) -> float | None:

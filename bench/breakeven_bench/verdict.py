@@ -61,11 +61,11 @@ class Verdict:
         """The verdict in words, its interval included: `slower by 12% [8.1, 17]`, `no difference [-2.1, +3.0]%`."""
         if self.difference is None:
             return f"{self.word}: {self.because}" if self.because else str(self.word)
-        value, low, high = (100.0 * (bound or 0.0) for bound in (self.difference.value, *self.bounds))
+        low, high = self.bounds
         if self.word is Word.NO_DIFFERENCE:
-            return f"{self.word} [{_short(low, '+')}, {_short(high, '+')}]%"
-        nearer, farther = sorted((abs(low), abs(high)))
-        return f"{self.word} {_short(abs(value))}% [{_short(nearer)}, {_short(farther)}]"
+            return f"{self.word} [{_percent(low, '+')}, {_percent(high, '+')}]%"
+        nearer, farther = (high, low) if self.word is Word.FASTER else (low, high)
+        return f"{self.word} {_size(self.difference.value)}% [{_size(nearer)}, {_size(farther)}]"
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
@@ -80,8 +80,14 @@ def compare(ours: Run, theirs: Run, seed: int) -> Verdict:
 
 def best_equal_hardware(runs: Sequence[Run]) -> Run | None:
     """The sound equal-hardware arm with the lowest mean latency: what a split has to beat. None where there is none."""
-    sound = [run for run in runs if run.arm.is_equal_hardware and run.is_sound]
-    return min(sound, key=_mean_s, default=None)
+    return fastest_sound([run for run in runs if run.arm.is_equal_hardware])
+
+
+def fastest_sound(runs: Sequence[Run]) -> Run | None:
+    """The sound run with the lowest mean latency; None where there is none."""
+    means = [(run.summary.latency_mean_s, run) for run in runs if run.is_sound]
+    known = [(mean_s, run) for mean_s, run in means if mean_s is not None]
+    return min(known, key=lambda found: found[0])[1] if known else None
 
 
 def verdicts(runs: Sequence[Run], seed: int) -> dict[str, Verdict]:
@@ -137,10 +143,14 @@ def _word(difference: Estimate) -> Word:
     return Word.NO_DIFFERENCE
 
 
-def _mean_s(run: Run) -> float:
-    return run.summary.latency_mean_s or 0.0
+def _size(share: float | None) -> str:
+    """A share in percent without its sign, which the word before it tells."""
+    return _percent(None if share is None else abs(share))
 
 
-def _short(percent: float, sign: str = "") -> str:
-    """Two digits: no interval of a run of a minute carries more."""
+def _percent(share: float | None, sign: str = "") -> str:
+    """Two digits, since no interval of a run of a minute carries more; a bound that is not known is a question mark."""
+    if share is None:
+        return "?"
+    percent = 100.0 * share
     return f"{percent:{sign}.{0 if abs(percent) >= 9.95 else 1}f}"

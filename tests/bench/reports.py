@@ -28,6 +28,7 @@ def report() -> Report:
         seconds=50.0,
         time_scale=2.5,
         simulated=True,
+        scope="All this is for one machine only.",
         engines={"engines": "simulated & small"},
         target=Target(),
     )

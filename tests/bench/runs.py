@@ -60,6 +60,7 @@ def summary(
         tpot_mean_ms=12.5,
         tpot_token_weighted_ms=12.0,
         tokens_per_event=2.5,
+        gap_p95_ms=30.0,
         pool_shares={"baseline": 0.08, "speculative": 0.92},
         within_target=0.97,
         late_p95_s=0.001,

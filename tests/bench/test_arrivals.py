@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakeven_bench.arrivals import Arrivals, constant, gamma, poisson, schedule
+from breakeven_bench.arrivals import Arrivals, constant, count_in, gamma, poisson, schedule
 
 counts = st.integers(1, 300)
 rates = st.floats(0.01, 1000.0)
@@ -83,3 +83,8 @@ def spread_of_gaps(times):
 )
 def test_gaps_vary_as_their_distribution_says(times, expected):
     assert spread_of_gaps(times) == pytest.approx(expected, rel=0.06)
+
+
+@pytest.mark.parametrize(("seconds", "rate", "expected"), [(0.1, 1.0, 1), (36.0, 1.75, 63), (1.0, 2.6, 3)])
+def test_a_window_holds_its_arrivals_and_at_least_one(seconds, rate, expected):
+    assert count_in(seconds, rate) == expected

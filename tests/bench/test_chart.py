@@ -10,11 +10,14 @@ from breakeven_bench.chart import (
     HEIGHT,
     WIDTH,
     Bar,
+    Interval,
     Line,
     Point,
     difference_chart,
     latency_chart,
+    percent_ticks,
     spread_apart,
+    thinned,
     ticks_around,
 )
 
@@ -65,9 +68,9 @@ def test_a_chart_has_a_title_for_those_who_cannot_see_it():
 
 
 BARS = [
-    Bar("slower", "slower by 10 %", 10.0, 5.0, 15.0),
-    Bar("faster", "faster by 20 %", -20.0, -30.0, -10.0),
-    Bar("same", "no difference", 1.0, -2.0, 4.0),
+    Bar("slower", "slower by 10 %", Interval(5.0, 10.0, 15.0)),
+    Bar("faster", "faster by 20 %", Interval(-30.0, -20.0, -10.0)),
+    Bar("same", "no difference", Interval(-2.0, 1.0, 4.0)),
     Bar("unstable", "unstable: 10 to 20"),
 ]
 
@@ -89,7 +92,7 @@ def test_a_chart_without_any_difference_is_still_a_chart():
 
 
 def test_a_difference_whose_bounds_are_zero_does_not_divide_by_it():
-    groups = drawing(difference_chart([Bar("same", "no difference", 0.0, 0.0, 0.0)], "label")).findall("g")
+    groups = drawing(difference_chart([Bar("same", "no difference", Interval(0.0, 0.0, 0.0))], "label")).findall("g")
     assert [group.get("class") for group in groups] == ["same"]
 
 
@@ -108,11 +111,44 @@ def test_ticks_are_the_nearest_round_numbers():
 
 @given(st.lists(st.floats(0.0, 300.0), max_size=8))
 def test_names_at_the_ends_of_lines_do_not_overlap_and_keep_their_order(wanted):
-    placed = spread_apart(wanted, 14.0)
+    placed = spread_apart(wanted, 14.0, 300.0)
+    assert all(place <= 300.0 for place in placed)
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
     for before, after in pairwise(order):
         assert placed[after] - placed[before] >= 14.0 - 1e-9
 
 
 def test_names_that_are_far_apart_stay_where_they_are():
-    assert spread_apart([100.0, 10.0], 14.0) == [100.0, 10.0]
+    assert spread_apart([100.0, 10.0], 14.0, 300.0) == [100.0, 10.0]
+
+
+def test_names_below_the_axis_move_up():
+    assert spread_apart([298.0, 300.0, 299.0], 14.0, 300.0) == [272.0, 300.0, 286.0]
+
+
+@given(st.lists(st.floats(-500.0, 500.0), max_size=12))
+def test_percent_ticks_enclose_zero_and_all_values_and_leave_room_for_their_labels(values):
+    ticks = percent_ticks(values)
+    assert ticks[0] <= min((0.0, *values))
+    assert max((0.0, *values)) <= ticks[-1]
+    assert 0.0 in ticks
+    assert 2 <= len(ticks) <= 7
+
+
+def test_the_axis_of_differences_spans_the_data_and_not_as_much_on_the_other_side():
+    assert percent_ticks([10.0, 180.0]) == [0.0, 50.0, 100.0, 150.0, 200.0]
+    assert percent_ticks([-30.0, -10.0, 4.0]) == [-30.0, -20.0, -10.0, 0.0, 10.0]
+
+
+def test_no_label_of_the_chart_of_differences_lies_on_another_in_its_row():
+    texts = drawing(difference_chart(BARS, "label")).findall("text")
+    axis = [float(text.get("x")) for text in texts if text.text == "0" or text.text.endswith(" %")]
+    assert all(right - left > 48.0 for left, right in pairwise(axis))
+
+
+def test_rates_that_lie_close_together_share_a_label():
+    assert thinned([1.0, 1.05, 2.0, 2.2], 0.2) == [1.0, 2.0, 2.2]
+    crowded = [Line("a", (Point(1.0, 5.0, True), Point(1.01, 6.0, True), Point(4.0, 9.0, True)))]
+    texts = [text.text for text in drawing(latency_chart(crowded, "rate", "seconds")).findall("text")]
+    assert "1" in texts
+    assert "1.01" not in texts

@@ -46,6 +46,7 @@ def started(out, *more):
         (["--rates", "1,zero"], "--rates"),
         (["--rates", "-1"], "positive"),
         (["--k", "0"], "at least 1"),
+        (["--profile", "abacus"], "invalid choice: 'abacus'"),
         (["--time-scale", "0"], "positive"),
     ],
 )
@@ -62,6 +63,9 @@ def test_help_teaches_how_to_read_the_table(capsys):
     said = capsys.readouterr().out
     for expected in ("examples:", "how to read the table:", "no difference", "unstable", "INVALID", "--keep-logs"):
         assert expected in said
+    flat = " ".join(said.split())
+    for default in ("(36)", "(1.5)", "at least (8)", "(a100-tp2-fp8)"):
+        assert default in flat
 
 
 def test_a_place_where_no_report_can_go_is_a_clear_error_before_anything_starts(tmp_path, capsys):
@@ -72,10 +76,10 @@ def test_a_place_where_no_report_can_go_is_a_clear_error_before_anything_starts(
 
 @pytest.mark.slow
 def test_an_engine_that_cannot_start_ends_the_demo_with_its_own_words(tmp_path, capsys):
-    assert main(["demo", *SMALL, "--profile", "abacus", "--out", str(tmp_path)]) == 1
+    assert main(["demo", *SMALL, "--k", "17", "--out", str(tmp_path)]) == 1
     said = capsys.readouterr().err
     assert "two-speculative-eagle3-0 ended with status 2" in said
-    assert "abacus" in said
+    assert "--k must be between 1 and 16, got 17" in said
 
 
 @pytest.mark.slow
@@ -152,6 +156,9 @@ def test_a_small_demo_ends_well_and_keeps_all_that_it_measured(tmp_path, capsys)
         "two-speculative-router.log",
     }
     said = capsys.readouterr().out
+    assert "hardware: a100-tp2-fp8 (2 of 4x A100" in said
+    assert "1 s of the engine, 0.25 s here (4 times faster)" in said
+    assert "All this is for a100-tp2-fp8 only" in " ".join(said.split())
     assert "two EAGLE-3" in said
     assert "against best equal hardware" in said
     assert str(tmp_path) in said

@@ -57,7 +57,15 @@ def test_a_combination_that_makes_no_sense_is_told_in_one_line_with_status_2(ser
 
 
 @pytest.mark.parametrize(
-    "flags", [["--method", "medusa"], ["--profile", "tpu"], ["--port", "many"], ["--draft-sample-method", "wild"]]
+    "flags",
+    [
+        ["--method", "medusa"],
+        ["--profile", "tpu"],
+        ["--port", "many"],
+        ["--port", "99999"],
+        ["--port", "-1"],
+        ["--draft-sample-method", "wild"],
+    ],
 )
 def test_a_value_that_is_unknown_is_refused_in_one_line(served, capsys, flags):
     with pytest.raises(SystemExit) as caught:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from breakeven_bench.engine_page import EnginePage, StepCounts, read_engine_page
+from breakeven_bench.engine_page import EnginePage, StepCounts, read_engine_page, time_scale_on
 
 PAGE = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -43,3 +43,8 @@ def test_the_share_of_late_steps_is_of_all_steps(counts, expected):
 
 def test_counts_add_over_engines_and_subtract_over_time():
     assert StepCounts(10, 1) + StepCounts(5, 2) - StepCounts(4, 1) == StepCounts(11, 2)
+
+
+def test_only_a_simulated_engine_has_a_time_scale():
+    assert time_scale_on(PAGE) is None
+    assert time_scale_on(SIMULATED + 'breakeven_sim_time_scale{engine="0"} 2.5\n') == 2.5

@@ -6,8 +6,9 @@ import socket
 import aiohttp
 import pytest
 
-from breakeven_bench.load import Destination, NoModelError, Tally, closed_loop, new_session, open_loop, served_model
-from breakeven_bench.planned import PlannedRequest
+from breakeven_bench import load
+from breakeven_bench.load import Destination, Tally, closed_loop, new_session, open_loop
+from breakeven_bench.planned import PlannedRequest, chat_body
 from breakeven_bench.record import ErrorClass
 from tests.bench.streaming_server import DONE, chunk, respond, serving
 
@@ -197,6 +198,19 @@ async def test_a_schedule_in_seconds_of_a_faster_engine_is_shorter_on_the_wall_c
     assert [record.scheduled_s for record in records] == [0.0, 0.05]
 
 
+async def test_a_request_is_sent_when_it_is_handed_over_and_not_when_its_turn_was_planned(monkeypatch):
+    now_s = [0.0]
+
+    def slow_body(*arguments):
+        now_s[0] += 1.0  # the client is busy for a second before each request
+        return chat_body(*arguments)
+
+    monkeypatch.setattr(load, "chat_body", slow_body)
+    async with serving(answer_at_once) as server, new_session() as session:
+        records = await open_loop(session, to(server.url), plan(2), [0.0, 0.0], drain_s=5.0, clock=lambda: now_s[0])
+    assert [record.sent_s for record in records] == [1.0, 2.0]
+
+
 async def test_a_closed_loop_keeps_its_number_in_flight_and_no_more():
     async def briefly(server, request, body):
         await asyncio.sleep(0.01)
@@ -208,16 +222,4 @@ async def test_a_closed_loop_keeps_its_number_in_flight_and_no_more():
     assert server.open_most == 3
     assert [record.index for record in records] == list(range(9))
     assert (tally.planned, tally.finished, tally.failed) == (9, 9, 0)
-    assert all(record.scheduled_s == record.sent_s for record in records)
-
-
-async def test_the_first_model_that_the_server_lists_is_asked_for():
-    async with serving(answer_at_once) as server, new_session() as session:
-        assert await served_model(session, server.url) == "model-a"
-
-
-@pytest.mark.parametrize("models", [{"data": []}, {}, []])
-async def test_a_server_without_models_is_a_clear_error(models):
-    async with serving(answer_at_once, models) as server, new_session() as session:
-        with pytest.raises(NoModelError, match="lists no model"):
-            await served_model(session, server.url)
+    assert all(record.scheduled_s <= record.sent_s for record in records)

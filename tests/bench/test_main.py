@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 from types import ModuleType
 
 import pytest
@@ -74,6 +75,13 @@ def test_the_status_of_a_subcommand_is_that_of_the_program(said):
 def test_the_arguments_are_those_of_the_process_unless_given(said, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["breakeven-bench", "say", "5"])
     assert main() == 5
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"breakeven-bench {version('breakeven')}\n"
 
 
 def test_help_lists_every_subcommand(capsys):

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 from breakeven_bench.page import page
 from breakeven_bench.stats import Estimate
+from breakeven_bench.verdict import Verdict, Word
 from tests.bench.reports import report
 
 VOID = {"meta"}
@@ -60,6 +61,8 @@ def test_conclusions_verdicts_and_setup_are_all_there():
     text = " ".join(parsed().text)
     for expected in (
         *report().conclusions,
+        "All this is for one machine only.",
+        "gap p95 ms",
         "slower by 10% [10, 10]",
         "unstable: 10 to 20 in flight",
         "INVALID: 9.0% of engine steps late",
@@ -84,7 +87,9 @@ def test_a_quantile_shows_its_interval_with_an_open_end_where_the_sample_has_non
     first = made.rates[0].runs[0]
     given = replace(first, summary=replace(first.summary, latency_p95_s=Estimate(6.1, 5.0, None, 60)))
     rate = replace(made.rates[0], runs=(given, *made.rates[0].runs[1:]))
-    assert "6.1 [5.0, ]" in page(replace(made, rates=(rate, *made.rates[1:])))
+    shown = page(replace(made, rates=(rate, *made.rates[1:])))
+    assert '<td class="interval">6.1 [5.0, ?]</td>' in shown
+    assert "a question mark is a bound that fewer than 72 answers do not give" in shown
 
 
 def test_an_arm_without_an_answer_has_no_point_in_the_chart():
@@ -92,3 +97,14 @@ def test_an_arm_without_an_answer_has_no_point_in_the_chart():
     silent = replace(made.rates[0].runs[0], summary=replace(made.rates[0].runs[0].summary, latency_mean_s=None))
     rate = replace(made.rates[0], runs=(silent,))
     assert page(replace(made, rates=(rate,))).count("<polyline") == 0
+
+
+def test_a_difference_without_a_bound_is_told_in_words_and_not_drawn_as_zero():
+    made = report()
+    name = made.rates[0].runs[0].arm.name
+    half = Verdict(Word.SLOWER, Estimate(0.1, 0.05, None, 60), "two-speculative")
+    before = page(made).count('<g class="slower">')
+    rate = replace(made.rates[0], verdicts=dict(made.rates[0].verdicts) | {name: half})
+    shown = page(replace(made, rates=(rate, *made.rates[1:])))
+    assert shown.count('<g class="slower">') == before - 1
+    assert "slower by 10% [5.0, ?]" in shown

@@ -19,8 +19,14 @@ def test_a_missing_file_is_an_error_of_the_system(tmp_path):
         load_records(tmp_path / "none.jsonl")
 
 
-def test_records_come_back_as_they_went_and_the_folder_is_made(tmp_path):
-    path = tmp_path / "deep" / "records.jsonl"
+def test_a_folder_that_does_not_exist_is_not_made(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        write_records(tmp_path / "deep" / "records.jsonl", [record(0)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_records_come_back_as_they_went(tmp_path):
+    path = tmp_path / "records.jsonl"
     written = [record(index) for index in range(3)]
     write_records(path, written)
     assert load_records(path) == written

@@ -7,13 +7,17 @@ import orjson
 import pytest
 from rich.console import Console
 
+from breakeven_bench.engine.hardware import NO_DRAFTER, PROFILES, eagle_drafter, step_s
 from breakeven_bench.report import (
     REPORT_VERSION,
     RateReport,
     failures,
+    hardware_words,
+    lasting,
     number,
     pool_shares,
     quantile_text,
+    scope,
     table,
     to_json,
 )
@@ -74,6 +78,10 @@ def test_the_table_says_in_what_its_times_are():
     assert "seconds of the engine" in shown()
 
 
+def test_the_table_says_that_its_intervals_do_not_speak_about_a_rerun():
+    assert "as if they were independent" in " ".join(shown().split())
+
+
 def test_the_json_holds_every_arm_with_its_verdict_and_no_bulk():
     document = orjson.loads(to_json(report()))
     assert document["report_version"] == REPORT_VERSION
@@ -111,3 +119,53 @@ def test_failures_are_told_by_arm_rate_and_class_and_what_was_given_up_is_none(e
     failed = run("threshold", 2.0)
     failed = replace(failed, summary=replace(failed.summary, errors=errors))
     assert failures([RateReport(1.0, (failed,), {})]) == expected
+
+
+CONTEXT = 500
+TOKENS_PER_STEP = 2.5
+"""What EAGLE-3 with k=5 yields at a middling temperature; any value between 2 and 3 gives the same order."""
+
+
+def break_even(hardware):
+    """The smallest batch whose speculative step costs more than it yields."""
+    for batch in range(1, 1000):
+        kv = batch * CONTEXT
+        plain = step_s(hardware, NO_DRAFTER, batch, kv, 0, batch)
+        if step_s(hardware, eagle_drafter(hardware), 6 * batch, kv, 5, batch) > TOKENS_PER_STEP * plain:
+            return batch
+    raise AssertionError
+
+
+def test_hardware_whose_corner_is_higher_breaks_even_later_in_the_model():
+    found = {name: break_even(hardware) for name, hardware in PROFILES.items()}
+    assert found["a100-tp2-fp8"] < found["a100-tp2-int8"] < found["h100-tp4-bf16"]
+    assert found["a100-tp2-fp8"] < found["a100-tp4-bf16"] < found["h100-tp4-bf16"]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_conclusions_are_for_one_profile_and_the_others_are_told_apart(profile):
+    said = scope(profile)
+    assert said.startswith(f"All this is for {profile} only, modelled and not measured")
+    assert all(name in said for name in PROFILES)
+
+
+def test_the_corners_are_those_of_the_model():
+    # 312e12 x 0.75 / (2 x 2039e9 x 0.85), and twice that at INT8 speed
+    assert "about 68 tokens a step" in scope("a100-tp2-fp8")
+    assert "a100-tp2-int8 135" in scope("a100-tp2-fp8")
+
+
+def test_hardware_is_never_called_measured():
+    assert hardware_words("a100-tp2-fp8").endswith("; modelled, not measured)")
+
+
+@pytest.mark.parametrize(
+    ("time_scale", "expected"),
+    [
+        (1.5, "36 s of the engine, 24 s here (1.5 times faster)"),
+        (1.0, "36 s of the engine (real time)"),
+        (0.5, "36 s of the engine, 72 s here (2 times slower)"),
+    ],
+)
+def test_a_duration_is_told_by_both_clocks(time_scale, expected):
+    assert lasting(36.0, time_scale) == expected

@@ -6,7 +6,16 @@ import pytest
 
 from breakeven_bench.engine_page import StepCounts
 from breakeven_bench.record import ErrorClass, figures
-from breakeven_bench.summary import Target, doubts, events_per_read, lives, shares, summarise, token_weighted_ms
+from breakeven_bench.summary import (
+    Target,
+    doubts,
+    events_per_read,
+    gap_p95_ms,
+    lives,
+    shares,
+    summarise,
+    token_weighted_ms,
+)
 from tests.bench.runs import record, summary
 
 TARGET = Target()
@@ -23,6 +32,7 @@ def test_an_arm_that_answered_nothing_has_no_figures_but_has_its_errors():
     assert (made.sent, made.errors, made.latencies_s) == (3, {"connect": 3}, {})
     assert (made.latency_mean_s, made.latency_p95_s, made.ttft_mean_s, made.tpot_mean_ms) == (None, None, None, None)
     assert (made.tpot_token_weighted_ms, made.tokens_per_event, made.events_per_read) == (None, None, None)
+    assert made.gap_p95_ms is None
     assert (made.within_target, made.pool_shares, made.settled) == (0.0, {}, None)
 
 
@@ -118,3 +128,14 @@ def test_a_lagging_loop_is_a_doubt():
 @pytest.mark.parametrize("steps", [None, StepCounts(0, 0), StepCounts(100, 5)])
 def test_a_run_within_its_bounds_is_believed(steps):
     assert doubts(replace(summary(), late_share=0.05), steps, 0.1) == ()
+
+
+def test_the_gaps_between_events_are_told_from_59_of_them_on():
+    # two gaps of one second each in every answer
+    assert gap_p95_ms([record(index) for index in range(29)]) is None
+    assert gap_p95_ms([record(index) for index in range(30)]) == 1000.0
+
+
+def test_a_stall_inside_a_few_streams_shows_in_the_gaps():
+    stalled = [record(index, latency_s=21.0 if index < 4 else 3.0) for index in range(30)]
+    assert gap_p95_ms(stalled) == 10_000.0

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from breakeven_bench.stats import Backlog, Estimate
-from breakeven_bench.verdict import Verdict, Word, best_equal_hardware, compare, verdicts
+from breakeven_bench.verdict import Verdict, Word, best_equal_hardware, compare, fastest_sound, verdicts
 from tests.bench.runs import GROWING, run
 
 
@@ -118,3 +118,24 @@ def test_without_a_sound_reference_each_arm_says_what_it_can():
 def test_a_backlog_is_told_in_requests():
     grown = run("threshold", 9.0, backlog=Backlog(27.6, 44.2, 30.0))
     assert compare(grown, grown, 1).because == "28 to 44 in flight"
+
+
+@pytest.mark.parametrize(
+    ("word", "low", "high", "expected"),
+    [
+        (Word.SLOWER, 0.05, None, "slower by 10% [5.0, ?]"),
+        (Word.FASTER, None, -0.05, "faster by 10% [5.0, ?]"),
+        (Word.NO_DIFFERENCE, None, 0.2, "no difference [?, +20]%"),
+    ],
+)
+def test_a_bound_that_is_not_known_is_a_question_mark_and_never_zero(word, low, high, expected):
+    value = -0.1 if word is Word.FASTER else 0.1
+    assert Verdict(word, Estimate(value, low, high, 60)).text == expected
+
+
+def test_a_run_whose_mean_is_not_known_is_never_the_fastest():
+    unknown = run("threshold", 2.0)
+    unknown = replace(unknown, summary=replace(unknown.summary, latency_mean_s=None))
+    slow = run("two-plain", 9.0)
+    assert fastest_sound([unknown, slow]) is slow
+    assert fastest_sound([unknown]) is None

@@ -15,7 +15,7 @@ The exponent, the 3 ms, the 0.03 ms and the drafter's times were fitted to publi
 fit as well, and the A100 figures extrapolate: pessimistic variants move the break-even batch down by 10 to 30 %.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 PARAMETERS = 69.5e9
 """Weights of Llama 3.x 70B that a step reads: all but the input embedding."""
@@ -61,6 +61,14 @@ class Hardware:
     def bytes_per_s(self) -> float:
         """Memory traffic reached by all GPUs of the engine together."""
         return self.tensor_parallel * self.bandwidth * self.mbu
+
+    @property
+    def corner_tokens(self) -> float:
+        """Tokens of a step whose products take as long as reading the weights: beyond it, drafts cost full price.
+
+        From t_weights = t_matmul(n), the two terms of `forward_s`; the number of GPUs cancels.
+        """
+        return self.bytes_per_weight * self.compute * self.mfu / (2 * self.bandwidth * self.mbu)
 
     def forward_s(self, tokens: int, kv_tokens: int) -> float:
         """Seconds of one forward pass over `tokens` tokens whose attention reads `kv_tokens` tokens of context."""
@@ -114,52 +122,46 @@ A100_INT8 = 624e12
 H100_BANDWIDTH = 3350e9
 H100_BF16 = 989e12
 
-PROFILES: dict[str, Hardware] = {
-    profile.name: profile
-    for profile in (
-        Hardware(
-            name="a100-tp2-int8",
-            summary="2 of 4x A100 80 GB, INT8 W8A8: the user's machine split into two engines",
-            tensor_parallel=2,
-            bandwidth=A100_BANDWIDTH,
-            compute=A100_INT8,
-            bytes_per_weight=1,
-            kv_cache_tokens=200_000,
-            drafter_s=0.8e-3,
-            speculation_overhead_s=1.2e-3,
-        ),
-        Hardware(
-            name="a100-tp2-fp8",
-            summary="the same with FP8 weights, multiplied at BF16 speed (W8A16): half the room to speculate",
-            tensor_parallel=2,
-            bandwidth=A100_BANDWIDTH,
-            compute=A100_BF16,
-            bytes_per_weight=1,
-            kv_cache_tokens=200_000,
-            drafter_s=0.8e-3,
-            speculation_overhead_s=1.2e-3,
-        ),
-        Hardware(
-            name="a100-tp4-bf16",
-            summary="4x A100 80 GB, BF16",
-            tensor_parallel=4,
-            bandwidth=A100_BANDWIDTH,
-            compute=A100_BF16,
-            bytes_per_weight=2,
-            kv_cache_tokens=410_000,
-            drafter_s=0.8e-3,
-            speculation_overhead_s=1.2e-3,
-        ),
-        Hardware(
-            name="h100-tp4-bf16",
-            summary="4x H100 80 GB SXM, BF16",
-            tensor_parallel=4,
-            bandwidth=H100_BANDWIDTH,
-            compute=H100_BF16,
-            bytes_per_weight=2,
-            kv_cache_tokens=410_000,
-            drafter_s=0.6e-3,
-            speculation_overhead_s=0.8e-3,
-        ),
-    )
-}
+_A100_TP2_INT8 = Hardware(
+    name="a100-tp2-int8",
+    summary="2 of 4x A100 80 GB, INT8 W8A8: the user's machine split into two engines",
+    tensor_parallel=2,
+    bandwidth=A100_BANDWIDTH,
+    compute=A100_INT8,
+    bytes_per_weight=1,
+    kv_cache_tokens=200_000,
+    drafter_s=0.8e-3,
+    speculation_overhead_s=1.2e-3,
+)
+
+_PROFILES = (
+    _A100_TP2_INT8,
+    replace(
+        _A100_TP2_INT8,
+        name="a100-tp2-fp8",
+        summary="2 of 4x A100 80 GB, FP8 weights multiplied at BF16 speed (W8A16): half the room to speculate",
+        compute=A100_BF16,
+    ),
+    replace(
+        _A100_TP2_INT8,
+        name="a100-tp4-bf16",
+        summary="4x A100 80 GB, BF16",
+        tensor_parallel=4,
+        compute=A100_BF16,
+        bytes_per_weight=2,
+        kv_cache_tokens=410_000,
+    ),
+    Hardware(
+        name="h100-tp4-bf16",
+        summary="4x H100 80 GB SXM, BF16",
+        tensor_parallel=4,
+        bandwidth=H100_BANDWIDTH,
+        compute=H100_BF16,
+        bytes_per_weight=2,
+        kv_cache_tokens=410_000,
+        drafter_s=0.6e-3,
+        speculation_overhead_s=0.8e-3,
+    ),
+)
+
+PROFILES: dict[str, Hardware] = {profile.name: profile for profile in _PROFILES}

@@ -92,3 +92,10 @@ def test_every_profile_is_found_by_its_name_and_holds_several_long_contexts():
     for name, hardware in PROFILES.items():
         assert hardware.name == name
         assert hardware.kv_cache_tokens > 10 * 8192
+
+
+@pytest.mark.parametrize("hardware", PROFILES.values(), ids=list(PROFILES))
+def test_at_the_corner_reading_weights_and_multiplying_take_equally_long(hardware):
+    weights_s = 69.5e9 * hardware.bytes_per_weight / (hardware.tensor_parallel * hardware.bandwidth * 0.85)
+    matmul_s = 2 * 69.5e9 * hardware.corner_tokens / (hardware.tensor_parallel * hardware.compute * 0.75)
+    assert matmul_s == pytest.approx(weights_s)
