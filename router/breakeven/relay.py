@@ -104,8 +104,8 @@ class Relay:
     """One request between a client and the engines of its ranking."""
 
     __slots__ = (
-        "_asking", "_client", "_counted", "_edge", "_ended", "_exchange", "_first_body", "_head", "_heard_s",
-        "_passage", "_record", "_result", "_shipment", "_slow", "_timer", "_upstream",
+        "_asking", "_client", "_connection", "_counted", "_edge", "_ended", "_exchange", "_first_body", "_head",
+        "_heard_s", "_opening", "_passage", "_record", "_result", "_shipment", "_slow", "_timer",
     )  # fmt: skip
 
     def __init__(
@@ -116,7 +116,8 @@ class Relay:
         self._exchange = exchange
         self._shipment = shipment
         self._record = record
-        self._upstream: upstream.Connection | upstream.Opening | None = None
+        self._opening: upstream.Opening | None = None
+        self._connection: upstream.Connection | None = None
         self._counted: Engine | None = None
         self._head: ResponseHead | None = None
         self._first_body = b""
@@ -137,7 +138,8 @@ class Relay:
 
     def on_connected(self, connection: upstream.Connection) -> None:
         """The connection stands."""
-        self._upstream = connection
+        self._opening = None
+        self._connection = connection
         self._on(Event.CONNECTED)
 
     def on_connect_failed(self, *, refused: bool) -> None:
@@ -171,7 +173,7 @@ class Relay:
 
     def on_end(self) -> None:
         """The engine has said everything."""
-        self._upstream = None
+        self._connection = None
         if self._passage is None:  # the head is still being judged
             self._ended = True
             return
@@ -182,7 +184,7 @@ class Relay:
 
     def on_lost(self, *, stale: bool) -> None:
         """The engine's connection broke."""
-        self._upstream = None
+        self._connection = None
         self._disarm()
         if self._passage is not None and self._passage.done:
             self._on(Event.END)
@@ -237,7 +239,7 @@ class Relay:
 
     def reconnect(self) -> None:
         """Open a fresh connection to the current target."""
-        self._upstream = self._edge.engines[self._exchange.target.backend].connections.open(self)
+        self._opening = self._edge.engines[self._exchange.target.backend].connections.open(self)
 
     def send(self) -> None:
         """Write the request."""
@@ -260,17 +262,19 @@ class Relay:
             replaced=replaced,
             dropped=dropped,
         )
-        if isinstance(self._upstream, upstream.Connection):
-            self._upstream.send(head, body)
+        self._connected().send(head, body)
         self._record.sent_s = self._edge.now()
         if self._edge.first_byte_timeout_s:
             self._arm(self._edge.first_byte_timeout_s, Event.FIRST_BYTE_TIMEOUT)
 
     def abort_upstream(self) -> None:
-        """Close the connection, so that the engine stops working for nobody."""
-        if self._upstream is not None:
-            self._upstream.drop()
-            self._upstream = None
+        """Close the connection, or give up opening one, so that the engine stops working for nobody."""
+        if self._opening is not None:
+            self._opening.drop()
+            self._opening = None
+        if self._connection is not None:
+            self._connection.drop()
+            self._connection = None
 
     def relay_head(self) -> None:
         """Send the head on at once: a client wants to know that it is being served."""
@@ -370,13 +374,20 @@ class Relay:
         """The headers that every answer to this request carries, whoever gives it."""
         return (*self._shipment.lines, why_lines(self._record.reason or "none", self._record.policy))
 
+    def _connected(self) -> upstream.Connection:
+        """The connection that a state after CONNECTING implies."""
+        if self._connection is None:
+            message = f"an exchange that is {self._exchange.state.name} has no connection"
+            raise ValueError(message)
+        return self._connection
+
     def _pause_upstream(self) -> None:
-        if isinstance(self._upstream, upstream.Connection):
-            self._upstream.pause()
+        if self._connection is not None:
+            self._connection.pause()
 
     def _resume_upstream(self) -> None:
-        if isinstance(self._upstream, upstream.Connection):
-            self._upstream.resume()
+        if self._connection is not None:
+            self._connection.resume()
 
     def _leave(self) -> None:
         """The attempt at the current backend is over."""
@@ -398,8 +409,8 @@ class Relay:
         self._timer = None
         if event is Event.IDLE_TIMEOUT:
             remaining_s = self._heard_s + self._edge.idle_timeout_s - self._edge.now()
-            if self._slow or remaining_s > 0:
-                self._arm(max(remaining_s, self._edge.idle_timeout_s / 10), event)
+            if remaining_s > 0 or self._slow:  # a client that reads again starts the time anew
+                self._arm(remaining_s if remaining_s > 0 else self._edge.idle_timeout_s, event)
                 return
         self._result = AttemptResult.TIMED_OUT
         self._on(event)

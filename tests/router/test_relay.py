@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from breakeven import upstream
 from breakeven.errors import shutting_down, upstream_error, upstream_timeout
 from breakeven.exchange import Exchange
 from breakeven.fleet import Fleet, PoolSpec, ProbeSucceeded
@@ -59,11 +58,10 @@ class FakeClient:
         self.told.append("close after")
 
 
-class FakeConnection(upstream.Connection):
+class FakeConnection:
     """An upstream connection without a socket."""
 
     def __init__(self) -> None:
-        self.receiver = None
         self.sent: list[tuple[bytes, bytes]] = []
         self.dropped = False
         self.reading = True
@@ -81,18 +79,28 @@ class FakeConnection(upstream.Connection):
         self.dropped = True
 
 
+class FakeOpening:
+    """A connection on its way; the test decides what becomes of it."""
+
+    def __init__(self) -> None:
+        self.dropped = False
+
+    def drop(self) -> None:
+        self.dropped = True
+
+
 class FakePool:
     """Hands out idle connections first, then openings that the test settles."""
 
     def __init__(self) -> None:
         self.idle: list[FakeConnection] = []
-        self.openings: list[FakeConnection] = []
+        self.openings: list[FakeOpening] = []
 
     def take(self, receiver: Relay) -> FakeConnection | None:
         return self.idle.pop() if self.idle else None
 
-    def open(self, receiver: Relay) -> FakeConnection:
-        self.openings.append(FakeConnection())
+    def open(self, receiver: Relay) -> FakeOpening:
+        self.openings.append(FakeOpening())
         return self.openings[-1]
 
 
@@ -135,7 +143,8 @@ class Stage:
         return relay
 
     def connected(self, relay: Relay, name: str = "a") -> FakeConnection:
-        connection = self.pools[name].openings[-1]
+        assert self.pools[name].openings
+        connection = FakeConnection()
         relay.on_connected(connection)
         return connection
 
@@ -498,6 +507,12 @@ def test_a_client_that_was_slow_before_the_head_stays_slow_after_it(stage: Stage
     connection = stage.connected(relay)
     stage.answered(relay, 200, SSE, TOKEN)
     assert not connection.reading
+
+
+def test_sending_without_a_connection_is_a_fault_that_shows(stage: Stage) -> None:
+    relay = stage.start()
+    with pytest.raises(ValueError, match="an exchange that is CONNECTING has no connection"):
+        relay.send()
 
 
 def test_the_record_tells_when_what_happened(stage: Stage) -> None:
