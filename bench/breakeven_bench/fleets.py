@@ -12,14 +12,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import aiohttp
+
 from breakeven_bench.arms import Arm
-from breakeven_bench.launch import Command, Launcher
+from breakeven_bench.launch import Command, Launcher, LaunchError
 
 READY_TIMEOUT_S = 60.0
 """A Python server is up in a second; eighteen of them on two busy cores need tens."""
 
-READY_URL = re.compile(r"ready on (http://[\w.\[\]:]+:\d+)")
-"""What both the simulated engine and the router print once they accept connections."""
+READY_URL = re.compile(r"ready on (http://[\w.\[\]:]+:\d+)(?:, admin on (http://[\w.\[\]:]+:\d+))?")
+"""What both the simulated engine and the router print once they accept connections; a router names its admin port too."""
+
+LOOK_AGAIN_S = 0.1
+"""How soon the router is asked again; it probes at once when it starts."""
 
 LOOK_INTERVAL_S = 5.0
 """Probes and scrapes of the routers. Every second, as by default, six routers would take a third of a core for them; a
@@ -82,4 +87,22 @@ async def _start_fleet(launcher: Launcher, arm: Arm, settings: EngineSettings) -
     speculative = [launcher.start(engine_command(name, settings, speculative=True)) for name in names]
     urls = [(await server.ready()).group(1) for server in (*plain, *speculative)]
     router = launcher.start(router_command(arm, urls[: arm.plain], urls[arm.plain :]))
-    return Fleet(arm, (await router.ready()).group(1), tuple(urls))
+    url, admin_url = (await router.ready()).groups()
+    try:
+        async with asyncio.timeout(READY_TIMEOUT_S):
+            await launcher.while_alive(until_all_serve(admin_url))
+    except TimeoutError:
+        message = f"{arm.name}: the router does not find its engines ready within {READY_TIMEOUT_S:g} s"
+        raise LaunchError(message) from None
+    return Fleet(arm, url, tuple(urls))
+
+
+async def until_all_serve(admin_url: str) -> None:
+    """Ask the router until it holds every engine for ready: one that is not yet would bend the first seconds of an arm."""
+    async with aiohttp.ClientSession() as session:
+        while True:
+            async with session.get(f"{admin_url}/fleet") as answer:
+                fleet = await answer.json()
+            if all(backend["health"] == "ready" for pool in fleet["pools"] for backend in pool["backends"]):
+                return
+            await asyncio.sleep(LOOK_AGAIN_S)

@@ -4,6 +4,8 @@ import sys
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from breakeven_bench import fleets
 from breakeven_bench.arms import ARMS
@@ -83,3 +85,26 @@ async def test_a_fleet_serves_through_its_router_and_shows_its_engines(tmp_path)
             ) as response:
                 assert response.status == 200
                 assert response.headers["x-breakeven-pool"] == pool
+
+
+async def test_a_fleet_is_ready_when_its_router_holds_every_engine_for_ready(aiohttp_fleet):
+    answers, url = aiohttp_fleet
+    await fleets.until_all_serve(url)
+    assert answers == []
+
+
+@pytest.fixture
+async def aiohttp_fleet():
+    """An admin page that finds one more of two engines ready each time it is asked."""
+    answers = [["unknown", "unknown"], ["ready", "loading"], ["ready", "ready"]]
+
+    async def fleet(_):
+        backends = [{"health": health} for health in answers.pop(0)]
+        return web.json_response({"pools": [{"backends": backends[:1]}, {"backends": backends[1:]}]})
+
+    app = web.Application()
+    app.router.add_get("/fleet", fleet)
+    server = TestServer(app)
+    await server.start_server()
+    yield answers, str(server.make_url("")).rstrip("/")
+    await server.close()

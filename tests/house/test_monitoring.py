@@ -94,9 +94,11 @@ async def under_load(port):
 
 
 async def counted(router):
-    """Whether every kind of request has left its mark on the metrics page."""
+    """Whether every kind of request, and two scrapes under load, have left their mark on the metrics page."""
     samples = await router.samples()
-    return all(total(samples, "breakeven_requests_total", pool=pool) for pool in ("baseline", "speculative", "none"))
+    return total(samples, "breakeven_engine_acceptance_length") and all(
+        total(samples, "breakeven_requests_total", pool=pool) for pool in ("baseline", "speculative", "none")
+    )
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from breakeven_policies.decision import Reason, Refusal
+from breakeven_policies.decision import Reason, Refusal, Refuse
 
 
 @pytest.mark.parametrize("word", [*Reason, *Refusal])
@@ -15,3 +15,8 @@ def test_every_word_is_fit_for_a_label_and_a_header(word: str) -> None:
 def test_no_word_means_two_things() -> None:
     words = [*Reason, *Refusal]
     assert len({str(word) for word in words}) == len(words)
+
+
+@pytest.mark.parametrize("refusal", Refusal)
+def test_only_what_health_alone_prevents_may_succeed_later(refusal: Refusal) -> None:
+    assert Refuse(refusal, "any").retryable is (refusal is Refusal.NO_READY_BACKEND)

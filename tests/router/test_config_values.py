@@ -148,6 +148,7 @@ def value_as(kind: Any, value: object) -> Any:
     [
         (Seconds, "nan", "finite"),
         (Seconds, -1, "greater than or equal to 0"),
+        (Seconds, True, "expected a number, got true"),
         (Finite, "inf", "finite"),
         (Address, "engine", "expected http"),
         (OriginList, ["chat.example.org"], "expected [*] or an origin"),

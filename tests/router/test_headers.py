@@ -16,6 +16,7 @@ from breakeven.headers import (
     request_id_or,
     response_head,
     unbuffered,
+    why_lines,
 )
 
 GENERATED = b"0123456789abcdef"
@@ -135,3 +136,8 @@ def test_an_answer_ends_by_its_length_its_chunks_its_status_or_its_connection(
 )
 def test_only_what_was_asked_for_is_accepted(accepted: bytes | None, asked: bool) -> None:
     assert accepts(accepted, b"gzip") is asked
+
+
+def test_an_answer_says_why_and_by_which_policy_if_one_was_asked() -> None:
+    assert why_lines("health", "threshold") == b"x-breakeven-reason: health\r\nx-breakeven-policy: threshold\r\n"
+    assert why_lines("not_found", None) == b"x-breakeven-reason: not_found\r\n"

@@ -39,6 +39,8 @@ def test_entries_that_name_no_model_are_left_out() -> None:
 
 def test_a_number_that_json_does_not_know_becomes_unknown() -> None:
     assert parse_cards(b'{"data": [{"id": "m", "score": NaN}]}') == ({"id": "m", "score": None},)
+    assert parse_cards(b'{"data": [{"id": "m", "score": 1e999}]}') == ({"id": "m", "score": None},)
+    assert parse_cards(b'{"data": [{"id": "m", "score": 0.5}]}') == ({"id": "m", "score": 0.5},)
 
 
 def test_each_model_appears_once_with_the_fields_of_all_and_those_of_the_first_where_they_differ() -> None:
