@@ -21,7 +21,7 @@ READY_TIMEOUT_S = 60.0
 """A Python server is up in a second; eighteen of them on two busy cores need tens."""
 
 READY_URL = re.compile(r"ready on (http://[\w.\[\]:]+:\d+)(?:, admin on (http://[\w.\[\]:]+:\d+))?")
-"""What both the simulated engine and the router print once they accept connections; a router names its admin port too."""
+"""What both the simulated engine and the router print once they accept connections; a router names two addresses."""
 
 LOOK_AGAIN_S = 0.1
 """How soon the router is asked again; it probes at once when it starts."""
@@ -98,7 +98,7 @@ async def _start_fleet(launcher: Launcher, arm: Arm, settings: EngineSettings) -
 
 
 async def until_all_serve(admin_url: str) -> None:
-    """Ask the router until it holds every engine for ready: one that is not yet would bend the first seconds of an arm."""
+    """Ask the router until it holds every engine for ready: one that is not would bend the first seconds of an arm."""
     async with aiohttp.ClientSession() as session:
         while True:
             async with session.get(f"{admin_url}/fleet") as answer:
