@@ -4,10 +4,12 @@ from breakeven_policies.decision import Reason
 from breakeven_policies.request import RequestView
 from breakeven_policies.snapshot import BackendView, PoolKind, PoolView
 
+PLAIN = PoolKind.PLAIN  # see `policy.READY`
+
 
 def pool_can_sample(pool: PoolView, request: RequestView) -> bool:
     """Whether the pool's engines accept the sampling parameters; speculative ones refuse min_p and logit_bias."""
-    return pool.kind is PoolKind.PLAIN or not request.sampled or not request.needs_plain_sampling
+    return pool.kind is PLAIN or not request.sampled or not request.needs_plain_sampling
 
 
 def serves_model(backend: BackendView, request: RequestView) -> bool:

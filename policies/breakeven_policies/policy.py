@@ -18,6 +18,9 @@ from breakeven_policies.decision import Decision, Reason, Refusal, Refuse, Route
 from breakeven_policies.request import RequestView
 from breakeven_policies.snapshot import BackendView, FleetSnapshot, Health, PoolView
 
+READY = Health.READY
+"""Python 3.11 takes 0.2 µs to find a member of an enumeration, and this one is wanted once per backend and request."""
+
 RANKING_MAX = 3
 """The choice and two further attempts: more would repeat one costly prompt over the fleet (field case B49)."""
 
@@ -51,7 +54,7 @@ def route(
     for pool in fleet.pools:
         is_wanted = wanted(pool)
         capable = capable_backends(pool, request)
-        ready = [(pool, backend) for backend in capable if backend.health is Health.READY]
+        ready = [(pool, backend) for backend in capable if backend.health is READY]
         capable_anywhere = capable_anywhere or bool(capable)
         if is_wanted:
             first += ready

@@ -7,10 +7,11 @@ temperature, and while the speculative pool has room; see ARCHITECTURE, "What th
 from dataclasses import dataclass
 from math import isfinite
 
+from breakeven_policies.capability import PLAIN
 from breakeven_policies.decision import Decision, Reason
 from breakeven_policies.policy import Policy, route
 from breakeven_policies.request import RequestView
-from breakeven_policies.snapshot import FleetSnapshot, PoolKind
+from breakeven_policies.snapshot import FleetSnapshot, PoolView
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,17 @@ class Threshold:
             return route(request, fleet, self.name, Reason.NOT_SAMPLED, lambda _: True)
         if request.temperature > self.temperature_max:
             reason = Reason.DEFAULT_ABOVE if request.temperature_defaulted else Reason.TEMPERATURE_ABOVE
-            return route(request, fleet, self.name, reason, lambda pool: pool.kind is PoolKind.PLAIN)
+            return route(request, fleet, self.name, reason, _is_plain)
         reason = Reason.DEFAULT_WITHIN if request.temperature_defaulted else Reason.TEMPERATURE_WITHIN
-        return route(request, fleet, self.name, reason, lambda pool: pool.kind is PoolKind.SPECULATIVE)
+        return route(request, fleet, self.name, reason, _is_speculative)
+
+
+def _is_plain(pool: PoolView) -> bool:
+    return pool.kind is PLAIN
+
+
+def _is_speculative(pool: PoolView) -> bool:
+    return pool.kind is not PLAIN
 
 
 def build(argument: str | None, threshold: float) -> Policy:

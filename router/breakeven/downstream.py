@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
         reader.feed(data, self._now())
         if reader.ready and not self._busy:
             self._next()
-        if len(reader.ready) >= PIPELINED_MAX or reader.ready_bytes > PIPELINED_BYTES_MAX:
+        if reader.ready and (len(reader.ready) >= PIPELINED_MAX or reader.ready_bytes > PIPELINED_BYTES_MAX):
             self._pause_reading()
         if reader.reading:
             self._watch_reading()

@@ -14,6 +14,7 @@ does. The laws that it keeps, tested over random sequences of events:
 
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
+from typing import NamedTuple
 
 from breakeven.record import Outcome
 from breakeven_policies.decision import Target
@@ -82,6 +83,14 @@ class Command(_Word):
 Commands = tuple[Command, ...]
 
 
+class Step(NamedTuple):
+    """What an event leads to: the next state, what to do on the way, and the outcome where this is the end."""
+
+    state: State
+    commands: Commands
+    outcome: Outcome | None = None
+
+
 class Exchange:
     """One request on its way through at most `len(targets)` backends. `outcome` is None until it has finished."""
 
@@ -113,117 +122,86 @@ class Exchange:
         if cell is None:
             message = f"{event.name} cannot happen to an exchange that is {self.state.name}"
             raise ValueError(message)
-        return cell(self)
+        step = cell if isinstance(cell, Step) else cell(self)
+        self.state = step.state
+        self.outcome = step.outcome
+        return step.commands
 
 
-def _start(exchange: Exchange) -> Commands:
-    exchange.state = State.CONNECTING
-    return (Command.CONNECT,)
+Cell = Step | Callable[[Exchange], Step]
+"""One step, or a choice between steps that depends on what is left to try."""
 
 
-def _send(exchange: Exchange) -> Commands:
-    exchange.state = State.WAITING
-    return (Command.SEND,)
+def _end(outcome: Outcome, *commands: Command) -> Step:
+    return Step(State.FINISHED, (*commands, Command.FINISH), outcome)
 
 
-def _reconnect(exchange: Exchange) -> Commands:
+CONNECT = Step(State.CONNECTING, (Command.CONNECT,))
+LEAVE_AND_CONNECT = Step(State.CONNECTING, (Command.ABORT_UPSTREAM, Command.CONNECT))
+RECONNECT = Step(State.CONNECTING, (Command.RECONNECT,))
+SEND = Step(State.WAITING, (Command.SEND,))
+RELAY = Step(State.STREAMING, (Command.RELAY_HEAD,))
+COMPLETE = _end(Outcome.COMPLETED, Command.COMPLETE)
+NOT_REACHED = _end(Outcome.REFUSED, Command.ANSWER_ERROR)
+LOST_BEFORE_HEAD = _end(Outcome.UPSTREAM_ERROR, Command.ANSWER_ERROR)
+BROKEN = _end(Outcome.UPSTREAM_ERROR, Command.BREAK)
+SILENT_BEFORE_HEAD = _end(Outcome.UPSTREAM_TIMEOUT, Command.ABORT_UPSTREAM, Command.ANSWER_ERROR)
+SILENT = _end(Outcome.UPSTREAM_TIMEOUT, Command.ABORT_UPSTREAM, Command.BREAK)
+DEPARTED = _end(Outcome.CLIENT_CLOSED, Command.ABORT_UPSTREAM)
+EXPIRED_BEFORE_HEAD = _end(Outcome.CUT_BY_DRAIN, Command.ABORT_UPSTREAM, Command.ANSWER_ERROR)
+EXPIRED = _end(Outcome.CUT_BY_DRAIN, Command.ABORT_UPSTREAM, Command.BREAK)
+
+
+def _next_or(last: Step, onward: Step = CONNECT) -> Callable[[Exchange], Step]:
+    """The next backend of the ranking, or `last` where none is left."""
+
+    def choose(exchange: Exchange) -> Step:
+        if not exchange.has_next:
+            return last
+        exchange.attempt += 1
+        exchange.reconnected = False
+        return onward
+
+    return choose
+
+
+_lost_before_head = _next_or(LOST_BEFORE_HEAD)
+
+
+def _once_more(exchange: Exchange) -> Step:
+    """A fresh connection to the same backend, once; a second stale one is a loss like any other."""
     if exchange.reconnected:
         return _lost_before_head(exchange)
     exchange.reconnected = True
-    exchange.state = State.CONNECTING
-    return (Command.RECONNECT,)
+    return RECONNECT
 
 
-def _next(exchange: Exchange) -> Commands:
-    exchange.attempt += 1
-    exchange.reconnected = False
-    exchange.state = State.CONNECTING
-    return (Command.CONNECT,)
-
-
-def _not_reached(exchange: Exchange) -> Commands:
-    if exchange.has_next:
-        return _next(exchange)
-    return _finish(exchange, Outcome.REFUSED, Command.ANSWER_ERROR)
-
-
-def _lost_before_head(exchange: Exchange) -> Commands:
-    if exchange.has_next:
-        return _next(exchange)
-    return _finish(exchange, Outcome.UPSTREAM_ERROR, Command.ANSWER_ERROR)
-
-
-def _head(exchange: Exchange) -> Commands:
-    exchange.state = State.STREAMING
-    return (Command.RELAY_HEAD,)
-
-
-def _unavailable(exchange: Exchange) -> Commands:
-    if exchange.has_next:
-        return (Command.ABORT_UPSTREAM, *_next(exchange))
-    return _head(exchange)
-
-
-def _complete(exchange: Exchange) -> Commands:
-    return _finish(exchange, Outcome.COMPLETED, Command.COMPLETE)
-
-
-def _break(exchange: Exchange) -> Commands:
-    return _finish(exchange, Outcome.UPSTREAM_ERROR, Command.BREAK)
-
-
-def _break_idle(exchange: Exchange) -> Commands:
-    return _finish(exchange, Outcome.UPSTREAM_TIMEOUT, Command.ABORT_UPSTREAM, Command.BREAK)
-
-
-def _time_out(exchange: Exchange) -> Commands:
-    return _finish(exchange, Outcome.UPSTREAM_TIMEOUT, Command.ABORT_UPSTREAM, Command.ANSWER_ERROR)
-
-
-def _client_gone(exchange: Exchange) -> Commands:
-    return _finish(exchange, Outcome.CLIENT_CLOSED, Command.ABORT_UPSTREAM)
-
-
-def _refuse_expired(exchange: Exchange) -> Commands:
-    return _finish(exchange, Outcome.CUT_BY_DRAIN, Command.ABORT_UPSTREAM, Command.ANSWER_ERROR)
-
-
-def _break_expired(exchange: Exchange) -> Commands:
-    return _finish(exchange, Outcome.CUT_BY_DRAIN, Command.ABORT_UPSTREAM, Command.BREAK)
-
-
-def _finish(exchange: Exchange, outcome: Outcome, *commands: Command) -> Commands:
-    exchange.state = State.FINISHED
-    exchange.outcome = outcome
-    return (*commands, Command.FINISH)
-
-
-TABLE: Mapping[State, Mapping[Event, Callable[[Exchange], Commands]]] = {
+TABLE: Mapping[State, Mapping[Event, Cell]] = {
     State.CHOSEN: {
-        Event.START: _start,
+        Event.START: CONNECT,
     },
     State.CONNECTING: {
-        Event.CONNECTED: _send,
-        Event.CONNECT_FAILED: _not_reached,
-        Event.CLIENT_GONE: _client_gone,
-        Event.EXPIRED: _refuse_expired,
+        Event.CONNECTED: SEND,
+        Event.CONNECT_FAILED: _next_or(NOT_REACHED),
+        Event.CLIENT_GONE: DEPARTED,
+        Event.EXPIRED: EXPIRED_BEFORE_HEAD,
     },
     State.WAITING: {
-        Event.STALE: _reconnect,
+        Event.STALE: _once_more,
         Event.LOST: _lost_before_head,
-        Event.HEAD: _head,
-        Event.HEAD_UNAVAILABLE: _unavailable,
-        Event.FIRST_BYTE_TIMEOUT: _time_out,
-        Event.CLIENT_GONE: _client_gone,
-        Event.EXPIRED: _refuse_expired,
+        Event.HEAD: RELAY,
+        Event.HEAD_UNAVAILABLE: _next_or(RELAY, LEAVE_AND_CONNECT),
+        Event.FIRST_BYTE_TIMEOUT: SILENT_BEFORE_HEAD,
+        Event.CLIENT_GONE: DEPARTED,
+        Event.EXPIRED: EXPIRED_BEFORE_HEAD,
     },
     State.STREAMING: {
-        Event.LOST: _break,
-        Event.END: _complete,
-        Event.TRUNCATED: _break,
-        Event.IDLE_TIMEOUT: _break_idle,
-        Event.CLIENT_GONE: _client_gone,
-        Event.EXPIRED: _break_expired,
+        Event.LOST: BROKEN,
+        Event.END: COMPLETE,
+        Event.TRUNCATED: BROKEN,
+        Event.IDLE_TIMEOUT: SILENT,
+        Event.CLIENT_GONE: DEPARTED,
+        Event.EXPIRED: EXPIRED,
     },
     State.FINISHED: {},
 }

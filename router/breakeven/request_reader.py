@@ -56,7 +56,7 @@ class RequestReader:
     """
 
     __slots__ = (
-        "_body", "_body_bytes", "_body_came", "_error", "_grown", "_head_bytes", "_headers", "_limits", "_named",
+        "_body", "_body_bytes", "_body_came", "_error", "_grown", "_headers", "_limits", "_named",
         "_parser", "_read_bytes", "_target", "head_complete", "head_started_s", "heard_s", "now_s", "reading", "ready",
         "stopped", "wants_continue",
     )  # fmt: skip
@@ -115,8 +115,8 @@ class RequestReader:
             self.fail(error)
             return b""
         if self.reading and not self._body_came and len(self.ready) == ready_before:
-            # llhttp keeps an unfinished header or trailer to itself, so what it has reported is not all there is. A
-            # read that completed an earlier request, or held some of a body, may hold little of it: not counted.
+            # An unfinished head, or trailers: llhttp keeps the piece it is at to itself, so whole reads are counted.
+            # One that completed an earlier request, or held some of a body, may hold little of it, and is not.
             self._read_bytes += len(data)
             if self._read_bytes > self._limits.header_bytes_max:
                 self.fail(self._head_too_large())
@@ -133,21 +133,18 @@ class RequestReader:
     def on_url(self, piece: bytes) -> None:
         """A piece of the target."""
         self._target += piece
-        self._head_bytes += len(piece)
-        if self._head_bytes > self._limits.header_bytes_max:
-            self._give_up(self._head_too_large())
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; those after the head are trailers, which end at this hop."""
         if not self.head_complete:
             self._headers.append((name.lower(), value))
-            self._head_bytes += len(name) + len(value) + 4
-            if self._head_bytes > self._limits.header_bytes_max:
-                self._give_up(self._head_too_large())
 
     def on_headers_complete(self) -> None:
-        """The head is complete: a body that announces too much is refused before it is sent."""
+        """The head is complete: too large a one is refused, and a body that announces too much before it is sent."""
         self.head_complete = True
+        head_bytes = len(self._target) + sum([len(name) + len(value) + 4 for name, value in self._headers])
+        if head_bytes > self._limits.header_bytes_max:
+            self._give_up(self._head_too_large())
         self._named = headers_of(self._headers)
         self._read_bytes = 0
         named = self._named.named
@@ -216,7 +213,6 @@ class RequestReader:
         self._named = NO_HEADERS
         self._body = b""
         self._grown = None
-        self._head_bytes = 0
         self._read_bytes = 0
         self._body_bytes = 0
 
