@@ -2,8 +2,8 @@
 
 UNVERIFIED PRIOR. The table comes with the user's benchmark document (EAGLE-3 on Llama 3.1 70B, 4x A100 80 GB,
 vLLM 0.7.3, 500 prompts, one request at a time). That version of vLLM holds no EAGLE-3 code, so the figures cannot have
-been produced as described. They seed a simulator or an empty policy; they are never data, and whatever shows them
-shows `SOURCE` too.
+been produced as described. They seed a simulator or an empty policy; they are never data, and whatever comes to show
+them has to show `SOURCE` too.
 
 "Acceptance" is read as the conditional probability that a draft token is accepted, given that all before it were: only
 then does the step-time ratio that the table implies, expected length over speed-up, stay nearly constant over
