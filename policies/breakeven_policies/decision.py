@@ -4,13 +4,15 @@ What is built for every request is a named tuple here and in `request`: as immut
 fifth of the time (0.4 against 2.1 µs for seven fields).
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+
+from msgspec import Struct
 
 
 class Reason(StrEnum):
     """Why a request went where it went: the same word in metric label, header, log and explain."""
+
+    __hash__ = str.__hash__  # Enum's own is Python, 0.3 µs for each look-up of a metric
 
     TEMPERATURE_ABOVE = "temperature_above_threshold"
     TEMPERATURE_WITHIN = "temperature_within_threshold"
@@ -34,14 +36,14 @@ class Refusal(StrEnum):
     NO_READY_BACKEND = "no_backend"
 
 
-class Target(NamedTuple):
+class Target(Struct, frozen=True):
     """One backend of one pool, by name."""
 
     pool: str
     backend: str
 
 
-class Route(NamedTuple):
+class Route(Struct, frozen=True):
     """Try the targets in order, the first being the choice; between one and three of them, each eligible and ready."""
 
     ranking: tuple[Target, ...]
@@ -49,8 +51,7 @@ class Route(NamedTuple):
     policy: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Struct, frozen=True):
     """Nothing can serve this request."""
 
     refusal: Refusal

@@ -1,7 +1,8 @@
 """A request as routing sees it: the parameters that decide, never the prompt."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+
+from msgspec import Struct
 
 MIN_P_EPSILON = 1e-5
 """At or below this the engine takes min_p as off (vLLM 0.32, `SamplingParams._validate_spec_decode`)."""
@@ -20,7 +21,7 @@ class SamplingDefaults:
     min_p: float | None = None
 
 
-class RequestView(NamedTuple):
+class RequestView(Struct, frozen=True):
     """The parameters of one request, resolved as the engine would resolve them.
 
     `temperature`, `top_p`, `top_k` (0: off) and `min_p` are effective values: always finite, defaults applied.

@@ -1,7 +1,8 @@
 """An immutable picture of the fleet at one instant: all that a policy may know about load and health."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class PoolKind(StrEnum):
@@ -20,8 +21,7 @@ class Health(StrEnum):
     DOWN = "down"
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSignals:
+class EngineSignals(Struct, frozen=True):
     """One scrape of an engine's metrics page. None: the engine does not report it (never zero).
 
     `running` and `waiting` count requests; `kv_usage` is a share in [0, 1]; the counters are totals since the engine
@@ -49,8 +49,7 @@ class EngineSignals:
         return (self.running or 0.0) + (self.waiting or 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class BackendView:
+class BackendView(Struct, frozen=True):
     """One engine, as the router sees it.
 
     `in_flight` counts this router's own requests there, exactly; `in_flight_at_scrape` is what it was when `signals`
@@ -81,8 +80,7 @@ class BackendView:
         return max(float(self.in_flight), scraped + self.in_flight - self.in_flight_at_scrape)
 
 
-@dataclass(frozen=True, slots=True)
-class PoolView:
+class PoolView(Struct, frozen=True):
     """Engines of one kind that serve the same models; `speculative_tokens` is k, 0 on a plain pool."""
 
     name: str
@@ -92,8 +90,7 @@ class PoolView:
     speculative_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FleetSnapshot:
+class FleetSnapshot(Struct, frozen=True):
     """Every pool in configuration order, at `now_s` on the router's monotonic clock."""
 
     now_s: float

@@ -7,9 +7,9 @@ member of an unforeseen type is as good as absent.
 """
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
-from msgspec import DecodeError
+from msgspec import DecodeError, Struct
 from msgspec.json import decode as decode_strictly
 
 Message = dict[str, Any]
@@ -24,7 +24,7 @@ _ENDS = frozenset(
 )
 
 
-class Usage(NamedTuple):
+class Usage(Struct, frozen=True):
     """Tokens as the engine counts them; None: it does not say."""
 
     prompt_tokens: int | None = None
@@ -70,6 +70,11 @@ def usage_of(message: Message) -> Usage | None:
     for holder in (message.get("response"), message.get("message")):
         if not isinstance(usage, dict) and isinstance(holder, dict):
             usage = holder.get("usage")
+    return read_usage(usage)
+
+
+def read_usage(usage: object) -> Usage | None:
+    """What a member `usage` says, None where it is no object."""
     if not isinstance(usage, dict):
         return None
     return Usage(_count(usage, "prompt_tokens", "input_tokens"), _count(usage, "completion_tokens", "output_tokens"))

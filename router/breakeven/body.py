@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from breakeven.endpoints import BodyKind, Endpoint
 from breakeven.errors import invalid_request
@@ -36,8 +36,7 @@ class ModelTable:
         return self.fallback if model is None else self.defaults.get(model, self.fallback)
 
 
-@dataclass(frozen=True, slots=True)
-class Viewed:
+class Viewed(Struct, frozen=True):
     """A request as routing sees it.
 
     `alias` is the name that the client used where another one must be sent upstream: `rename_model` writes

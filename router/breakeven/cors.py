@@ -16,26 +16,25 @@ class Cors:
 
     origins: frozenset[str]
 
-    def lines(self, headers: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
+    def lines(self, headers: Mapping[bytes, bytes]) -> bytes:
         """What is added to a response; empty where the request names no allowed origin."""
         if not self.origins:
-            return ()
+            return b""
         origin = headers.get(b"origin")
         if origin is None or not ("*" in self.origins or origin.decode("latin-1") in self.origins):
-            return ()
-        return (
-            b"access-control-allow-origin: %b\r\nvary: origin\r\naccess-control-expose-headers: %b\r\n"
-            % (origin, EXPOSED),
+            return b""
+        return b"access-control-allow-origin: %b\r\nvary: origin\r\naccess-control-expose-headers: %b\r\n" % (
+            origin,
+            EXPOSED,
         )
 
-    def preflight(self, headers: Mapping[bytes, bytes]) -> tuple[bytes, ...]:
-        """The answer to OPTIONS; empty where it is no preflight of an allowed origin."""
+    def preflight(self, headers: Mapping[bytes, bytes]) -> bytes:
+        """What is added to the answer to OPTIONS; empty where it is no preflight of an allowed origin."""
         lines = self.lines(headers)
         if not lines or b"access-control-request-method" not in headers:
-            return ()
+            return b""
         wanted = headers.get(b"access-control-request-headers") or b"authorization, content-type"
-        return (
-            *lines,
+        return lines + (
             b"access-control-allow-methods: GET, POST, OPTIONS\r\naccess-control-allow-headers: %b\r\n"
-            b"access-control-max-age: %d\r\n" % (wanted, PREFLIGHT_AGE_S),
+            b"access-control-max-age: %d\r\n" % (wanted, PREFLIGHT_AGE_S)
         )

@@ -11,11 +11,12 @@ What cannot be read (bad framing, too long, too slow) is answered in its turn an
 import asyncio
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from breakeven.errors import ApiError, invalid_request
 from breakeven.headers import response_head
+from breakeven.recent_heads import RecentHeads
 from breakeven.request_reader import Limits, Request, RequestReader
 
 LINGER_S = 2.0
@@ -85,13 +86,20 @@ class Connection(asyncio.Protocol):
         "_handler", "_keep_alive", "_limits", "_now", "_paused", "_reader", "_responder", "_timer", "_transport",
     )  # fmt: skip
 
-    def __init__(self, handler: Handler, limits: Limits, connections: Register, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        limits: Limits,
+        connections: Register,
+        now: Callable[[], float],
+        recent: RecentHeads[Request],
+    ) -> None:
         self._handler = handler
         self._limits = limits
         self._connections = connections
         self._now = now
         self._transport: asyncio.Transport | None = None
-        self._reader = RequestReader(limits)
+        self._reader = RequestReader(limits, recent)
         self._responder: Responder | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._busy = False
@@ -113,14 +121,12 @@ class Connection(asyncio.Protocol):
         if self._full:
             responder.on_client_slow()
 
-    def respond(self, status: int, lines: Sequence[bytes], body: bytes) -> None:
-        """Write a whole response of the router's own."""
+    def respond(self, status: int, lines: bytes, body: bytes) -> None:
+        """Write a whole response of the router's own; each header line has its line end."""
         self.start(status, PHRASES[status], lines, len(body), body)
         self.finish()
 
-    def start(
-        self, status: int, phrase: bytes, lines: Sequence[bytes], body_bytes: int | None, first: bytes = b""
-    ) -> None:
+    def start(self, status: int, phrase: bytes, lines: bytes, body_bytes: int | None, first: bytes = b"") -> None:
         """Write a head, and the first piece of the body with it: one system call less.
 
         `body_bytes` None: of unknown length, chunked where the client understands that.
@@ -130,14 +136,15 @@ class Connection(asyncio.Protocol):
         self._ends_with_close = body_bytes is None and not self._chunked and not self._bodiless
         if self._draining or self._ends_with_close:
             self._keep_alive = False
-        framing = b"" if self._keep_alive else b"connection: close\r\n"
+        if not self._keep_alive:
+            lines += b"connection: close\r\n"
         if self._chunked:
-            framing += b"transfer-encoding: chunked\r\n"
+            lines += b"transfer-encoding: chunked\r\n"
         elif body_bytes is not None and status != 204:
-            framing += b"content-length: %d\r\n" % body_bytes
+            lines += b"content-length: %d\r\n" % body_bytes
         if self._transport is None:
             return
-        head = response_head(status, phrase, (*lines, framing))
+        head = response_head(status, phrase, lines)
         if not first or self._bodiless:
             self._transport.write(head)
         elif len(first) > CORK_BYTES:

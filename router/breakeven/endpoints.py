@@ -117,6 +117,10 @@ class EndpointTable:
     def __iter__(self) -> Iterator[Endpoint]:
         return iter(self._by_path.values())
 
+    def forwards(self, method: str, path: str) -> bool:
+        """Whether `find` finds something."""
+        return method == METHOD and path in self._by_path
+
     def find(self, method: str, path: str) -> Endpoint:
         """The endpoint at exactly this path (query string cut off); ApiError 404 or 405.
 

@@ -14,7 +14,8 @@ does. The laws that it keeps, tested over random sequences of events:
 
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from breakeven.record import Outcome
 from breakeven_policies.decision import Target
@@ -83,7 +84,7 @@ class Command(_Word):
 Commands = tuple[Command, ...]
 
 
-class Step(NamedTuple):
+class Step(Struct, frozen=True):
     """What an event leads to: the next state, what to do on the way, and the outcome where this is the end."""
 
     state: State

@@ -32,7 +32,7 @@ def explanation_document(viewed: Viewed, policy: Policy, fleet: FleetSnapshot) -
     explained = explain(policy, viewed.request, fleet)
     return {
         "decision": decision_document(explained.decision),
-        "request": explained.request._asdict() | {"alias": viewed.alias},
+        "request": msgspec.structs.asdict(explained.request) | {"alias": viewed.alias},
         "pools": [msgspec.to_builtins(verdict) for verdict in explained.verdicts],
     }
 
@@ -40,7 +40,7 @@ def explanation_document(viewed: Viewed, policy: Policy, fleet: FleetSnapshot) -
 def decision_document(decision: Decision) -> dict[str, Any]:
     """A route names its choice first and then the order of further attempts; a refusal says whether to retry."""
     if isinstance(decision, Route):
-        ranking = [target._asdict() for target in decision.ranking]
+        ranking = [msgspec.structs.asdict(target) for target in decision.ranking]
         return {"kind": "route", **ranking[0], "reason": decision.reason, "policy": decision.policy, "ranking": ranking}
     return {
         "kind": "refuse",

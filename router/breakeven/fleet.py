@@ -11,43 +11,39 @@ four rules:
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from breakeven_policies.snapshot import BackendView, EngineSignals, FleetSnapshot, Health, PoolKind, PoolView
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """A request was given to the backend (before its connection exists)."""
 
     backend: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """That request ended there, in whatever way."""
 
     backend: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectRefused:
+class ConnectRefused(Struct, frozen=True):
     """The engine's port refused a connection: out at once."""
 
     backend: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeSucceeded:
+class ProbeSucceeded(Struct, frozen=True):
     """GET /health answered 200 (or 401/404: the process lives; `warning` then says what is misconfigured)."""
 
     backend: str
     warning: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeFailed:
+class ProbeFailed(Struct, frozen=True):
     """`loading`: the engine answered 503; `refused`: nothing listens; else a time-out or another failure."""
 
     backend: str
@@ -56,8 +52,7 @@ class ProbeFailed:
     loading: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Scraped:
+class Scraped(Struct, frozen=True):
     """A metrics page was read at `now_s`."""
 
     backend: str
@@ -65,15 +60,13 @@ class Scraped:
     now_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class SignalsForgotten:
+class SignalsForgotten(Struct, frozen=True):
     """The metrics page could not be read for so long that the last figures are no fact any more."""
 
     backend: str
 
 
-@dataclass(frozen=True, slots=True)
-class ModelsListed:
+class ModelsListed(Struct, frozen=True):
     """The ids that the engine's /v1/models listed."""
 
     backend: str
@@ -85,8 +78,7 @@ FleetEvent = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PoolSpec:
+class PoolSpec(Struct, frozen=True):
     """A pool as configured: names only, no addresses."""
 
     name: str
@@ -184,8 +176,7 @@ class Fleet:
         if self._dirty:
             for state in self._dirty:
                 self._views[state.pool][state.index] = state.view()
-            for pool in {state.pool for state in self._dirty}:
-                self._pools[pool] = self._pool_view(pool)
+                self._pools[state.pool] = self._pool_view(state.pool)
             self._dirty.clear()
         return FleetSnapshot(now_s, tuple(self._pools))
 

@@ -5,16 +5,14 @@ is asked for several times, and a look-up costs a tenth of a search (0.05 agains
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
-from types import MappingProxyType
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from breakeven.errors import ApiError
 
 Header = tuple[bytes, bytes]
-
-NOTHING: Mapping[bytes, bytes] = MappingProxyType({})
 
 HOP_BY_HOP = frozenset(
     (
@@ -33,6 +31,9 @@ HOP_BY_HOP = frozenset(
 
 REQUEST_DROPPED = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"x-request-id"}
 """Written anew for the engine, or already answered by the router."""
+
+WITH_OWN_KEY = REQUEST_DROPPED | {b"authorization"}
+"""The same where the pool has credentials of its own."""
 
 RESPONSE_DROPPED = HOP_BY_HOP | {
     b"content-length",
@@ -56,23 +57,39 @@ NO_BODY = frozenset((204, 304))
 """Statuses whose responses have no body whatever their headers say (RFC 9112, section 6.3)."""
 
 
-class Headers(NamedTuple):
+class Headers:
     """The header lines of one message; `named` holds the first value of each."""
 
-    pairs: list[Header]
-    named: dict[bytes, bytes]
+    __slots__ = ("_dropped", "_lines", "named", "pairs")
+
+    def __init__(self, pairs: list[Header]) -> None:
+        self.pairs = pairs
+        self.named = dict(reversed(pairs))
+        self._dropped: frozenset[bytes] | None = None
+        self._lines = b""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Headers) and self.pairs == other.pairs
+
+    __hash__ = None  # type: ignore[assignment]  # as a list
+
+    def forwarded(self, dropped: frozenset[bytes]) -> bytes:
+        """The lines that go on, each with its line end.
+
+        The last answer is kept: the headers of a head that comes again (`recent_heads`) are this same object.
+        """
+        if dropped is not self._dropped:
+            ended = dropped | connection_options(self.pairs) if b"connection" in self.named else dropped
+            self._lines = b"".join([b"%b: %b\r\n" % header for header in self.pairs if header[0] not in ended])
+            self._dropped = dropped
+        return self._lines
 
 
-def headers_of(pairs: list[Header]) -> Headers:
-    """Headers with lower-case names, made ready to be asked for by name."""
-    return Headers(pairs, dict(reversed(pairs)))
-
-
-class ResponseHead(NamedTuple):
+class ResponseHead(Struct, frozen=True):
     """Status, reason phrase and headers of an engine's answer.
 
-    `body_bytes` is the declared length, None where there is none; `until_close` tells that the body ends with the
-    connection.
+    `body_bytes` is the declared length, which is not among the headers, None where there is none; `until_close` tells
+    that the body ends with the connection.
     """
 
     status: int
@@ -80,6 +97,10 @@ class ResponseHead(NamedTuple):
     headers: Headers
     body_bytes: int | None
     until_close: bool
+
+    def of(self, body_bytes: int) -> "ResponseHead":
+        """The same head before a body of another length."""
+        return ResponseHead(self.status, self.phrase, self.headers, body_bytes, self.until_close)
 
 
 def connection_options(headers: Iterable[Header]) -> frozenset[bytes]:
@@ -100,69 +121,48 @@ def accepts(accepted: bytes | None, coding: bytes) -> bool:
     return choices.get(coding, choices.get(b"*", False))
 
 
-def forwarded(headers: Headers, dropped: frozenset[bytes]) -> list[bytes]:
-    """The header lines that go on, each with its line end."""
-    if b"connection" in headers.named:
-        dropped |= connection_options(headers.pairs)
-    return [b"%b: %b\r\n" % header for header in headers.pairs if header[0] not in dropped]
-
-
-def request_head(
-    method: bytes,
-    target: bytes,
-    host: bytes,
-    headers: Headers,
-    *,
-    request_id: bytes,
-    body_bytes: int,
-    replaced: Mapping[bytes, bytes] = NOTHING,
-    dropped: frozenset[bytes] = REQUEST_DROPPED,
-) -> bytes:
-    """The head sent to an engine. `replaced` stands in for the client's own; `dropped` names what does not go on."""
-    if replaced:
-        dropped |= replaced.keys()
-    lines = forwarded(headers, dropped)
-    lines += [b"%b: %b\r\n" % header for header in replaced.items()]
+def request_head(method: bytes, target: bytes, host: bytes, lines: bytes, request_id: bytes, body_bytes: int) -> bytes:
+    """The head sent to an engine; `lines` are whole lines: what goes on of the client's, and what replaces the rest."""
     return b"%b %b HTTP/1.1\r\nhost: %b\r\n%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (
         method,
         target,
         host,
-        b"".join(lines),
+        lines,
         request_id,
         body_bytes,
     )
 
 
-def response_head(status: int, phrase: bytes, lines: Iterable[bytes]) -> bytes:
+def response_head(status: int, phrase: bytes, lines: bytes) -> bytes:
     """The head sent to a client; every line has its line end."""
-    return b"HTTP/1.1 %d %b\r\n%b\r\n" % (status, phrase, b"".join(lines))
+    return b"HTTP/1.1 %d %b\r\n%b\r\n" % (status, phrase, lines)
 
 
-def request_id_or(offered: bytes | None, generated: bytes) -> bytes:
-    """The client's request id if it is short and harmless in headers, logs and events, else the generated one."""
+def usable_request_id(offered: bytes | None) -> bytes | None:
+    """The client's request id if it is short and harmless in headers, logs and events."""
     if offered and len(offered) <= REQUEST_ID_BYTES_MAX and _SAFE_ID.issuperset(offered):
         return offered
-    return generated
+    return None
 
 
 def read_response_head(status: int, phrase: bytes, pairs: list[Header]) -> ResponseHead:
     """The head of an answer: its declared length, or by what else its body ends (RFC 9112, section 6.3)."""
-    headers = headers_of(pairs)
+    lengths = [value for name, value in pairs if name == b"content-length"]
+    headers = Headers([pair for pair in pairs if pair[0] != b"content-length"] if lengths else pairs)
     if b"transfer-encoding" in headers.named:
         return ResponseHead(status, phrase, headers, None, until_close=False)
-    length = headers.named.get(b"content-length")
-    if length is None:
+    if not lengths:
         return ResponseHead(status, phrase, headers, None, until_close=status not in NO_BODY)
-    return ResponseHead(status, phrase, headers, int(length), until_close=False)
+    return ResponseHead(status, phrase, headers, int(lengths[0]), until_close=False)
 
 
-def unbuffered(headers: Headers) -> list[bytes]:
+def unbuffered(headers: Headers) -> bytes:
     """Lines that keep proxies from collecting a stream, where the engine has not written them (field case B37)."""
-    lines = []
+    lines = b""
     if b"cache-control" not in headers.named:
-        lines.append(b"cache-control: no-cache\r\n")
+        lines += b"cache-control: no-cache\r\n"
     if b"x-accel-buffering" not in headers.named:
-        lines.append(b"x-accel-buffering: no\r\n")
+        lines += b"x-accel-buffering: no\r\n"
     return lines
 
 
@@ -173,11 +173,11 @@ def why_lines(reason: str, policy: str | None) -> bytes:
     return (line if policy is None else f"{line}x-breakeven-policy: {policy}\r\n").encode()
 
 
-def error_lines(error: ApiError) -> list[bytes]:
+def error_lines(error: ApiError) -> bytes:
     """The headers of an error of the router's own."""
-    lines = [b"content-type: application/json\r\n"]
+    lines = b"content-type: application/json\r\n"
     if error.retry_after_s is not None:
-        lines.append(b"retry-after: %d\r\n" % error.retry_after_s)
+        lines += b"retry-after: %d\r\n" % error.retry_after_s
     if error.allow is not None:
-        lines.append(b"allow: %b\r\n" % error.allow.encode())
+        lines += b"allow: %b\r\n" % error.allow.encode()
     return lines

@@ -5,7 +5,9 @@ import logging
 import random
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from breakeven import downstream
 from breakeven.body import Viewed, rename_model, view
@@ -16,11 +18,12 @@ from breakeven.endpoints import Endpoint, EndpointTable
 from breakeven.errors import ApiError, internal_error, no_backend, no_capable_pool, shutting_down, unknown_model
 from breakeven.exchange import Exchange
 from breakeven.fleet import Fleet
-from breakeven.headers import error_lines, request_id_or, why_lines
+from breakeven.headers import error_lines, usable_request_id, why_lines
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.own_pages import OwnPages
 from breakeven.passage import GZIP
+from breakeven.recent_heads import RecentHeads
 from breakeven.record import Outcome, RequestRecord
 from breakeven.recorder import Recorder
 from breakeven.relay import Edge, Engine, Relay, Shipment, engine_at
@@ -45,13 +48,13 @@ class HasPolicy(Protocol):
         """Decides this request."""
 
 
-class Visit(NamedTuple):
+class Visit(Struct, frozen=True):
     """One request of one client; `lines` are the headers that every answer to it carries."""
 
     request: Request
     client: downstream.Connection
     record: RequestRecord
-    lines: tuple[bytes, ...]
+    lines: bytes
 
 
 class Proxy:
@@ -97,6 +100,7 @@ class Proxy:
             attempted=metrics.attempt,
         )
         self._clients = Clients(metrics)
+        self._recent: RecentHeads[Request] = RecentHeads()
         self._server: asyncio.Server | None = None
         self._draining = False
 
@@ -124,18 +128,21 @@ class Proxy:
             engine.connections.close()
 
     def _connection(self) -> downstream.Connection:
-        return downstream.Connection(self, self._limits, self._clients, self._now)
+        return downstream.Connection(self, self._limits, self._clients, self._now, self._recent)
 
     # -- Handler: what clients send
 
     def on_request(self, request: Request, client: downstream.Connection) -> None:
         """Answer a request, or set a relay on its way."""
-        request_id = request_id_or(request.headers.named.get(b"x-request-id"), self._new_id())
+        named = request.headers.named
+        request_id = usable_request_id(named.get(b"x-request-id")) or self._new_id()
         record = RequestRecord(request_id.decode(), "none", self._now(), request.method.decode())
         record.bytes_in = len(request.body)
-        lines = (b"x-request-id: %b\r\n" % request_id, *self._cors.lines(request.headers.named))
+        lines = b"x-request-id: %b\r\n" % request_id
+        if b"origin" in named:
+            lines += self._cors.lines(named)
         visit = Visit(request, client, record, lines)
-        if self._answer_itself(visit):
+        if not self._endpoints.forwards(record.method, request.path) and self._answer_itself(visit):
             return
         try:
             self._forward(visit)
@@ -147,7 +154,7 @@ class Proxy:
         request_id = self._new_id()
         record = RequestRecord(request_id.decode(), "none", self._now())
         unread = Request(b"", b"", "", NO_HEADERS, b"", keep_alive=False, chunked_answers=True)
-        self.refuse(Visit(unread, client, record, (b"x-request-id: %b\r\n" % request_id,)), error)
+        self.refuse(Visit(unread, client, record, b"x-request-id: %b\r\n" % request_id), error)
 
     # -- one request
 
@@ -159,7 +166,7 @@ class Proxy:
         record.reason = record.reason or error.code
         record.finished_s = self._now()
         why = why_lines(record.reason or "none", record.policy)
-        visit.client.respond(error.status, [*error_lines(error), *visit.lines, why], error.body())
+        visit.client.respond(error.status, error_lines(error) + visit.lines + why, error.body())
         self._report(record)
 
     def abandon(self, visit: Visit) -> None:
@@ -171,48 +178,50 @@ class Proxy:
     def dispatch(self, visit: Visit, endpoint: Endpoint, decoded: bytes | None) -> None:
         """View, decide, relay. `decoded`: the body out of its content coding, None where it has none. ApiError: no."""
         request = visit.request
-        content_type = request.headers.named.get(b"content-type", b"").decode("latin-1")
+        named = request.headers.named
+        content_type = named.get(b"content-type", b"").decode("latin-1")
         body = request.body if decoded is None else decoded
         viewed = view(endpoint, body, content_type, self._models, self._chance.random())
         route = self._decide(viewed, visit.record)
         if viewed.alias is not None and viewed.request.model is not None:
             # A renamed body is sent as it is read here, so its coding is gone with its old name.
             body = rename_model(endpoint, body, content_type, viewed.request.model)
-        is_gzip = request.headers.named.get(b"content-encoding", b"").strip().lower() in GZIP
-        coded = decoded is not None and viewed.alias is None and is_gzip
+        coded_body = None
+        if decoded is not None and viewed.alias is None and named[b"content-encoding"].strip().lower() in GZIP:
+            coded_body = request.body
         shipment = Shipment(
-            method=request.method,
-            target=request.target,
-            headers=request.headers,
-            body=body,
-            coded_body=request.body if coded else None,
-            decoded=decoded is not None,
-            alias=viewed.alias,
-            must_end=endpoint.marks_end,
-            lines=visit.lines,
+            request.method,
+            request.target,
+            request.headers,
+            body,
+            coded_body,
+            decoded is not None,
+            viewed.alias,
+            endpoint.marks_end,
+            visit.lines,
         )
         Relay(self._edge, visit.client, Exchange(route.ranking), shipment, visit.record).start()
 
     def _answer_itself(self, visit: Visit) -> bool:
         """Preflights and pages of our own, which are no requests to be counted; whether it was one of those."""
         request = visit.request
-        preflight = self._cors.preflight(request.headers.named) if request.method == b"OPTIONS" else ()
+        preflight = self._cors.preflight(request.headers.named) if request.method == b"OPTIONS" else b""
         if preflight:
-            visit.client.respond(204, (visit.lines[0], *preflight), b"")
+            visit.client.respond(204, visit.lines + preflight, b"")
             return True
         try:
             body = self._pages.body(request.method, request.path)
         except ApiError as error:
-            visit.client.respond(error.status, [*error_lines(error), *visit.lines], error.body())
+            visit.client.respond(error.status, error_lines(error) + visit.lines, error.body())
             return True
         if body is not None:
-            visit.client.respond(200, (*visit.lines, JSON_LINE), body)
+            visit.client.respond(200, visit.lines + JSON_LINE, body)
         return body is not None
 
     def _forward(self, visit: Visit) -> None:
         """Send a request on to an engine. ApiError where it cannot be."""
         request = visit.request
-        endpoint = self._endpoints.find(request.method.decode(), request.path)
+        endpoint = self._endpoints.find(visit.record.method, request.path)
         visit.record.endpoint = endpoint.name
         coding = request.headers.named.get(b"content-encoding")
         if coding is None or coding.lower() in (b"", b"identity"):
@@ -223,7 +232,7 @@ class Proxy:
 
     def _decide(self, viewed: Viewed, record: RequestRecord) -> Route:
         """Ask the policy. ApiError where it refuses."""
-        snapshot = self._fleet.snapshot(self._now())
+        snapshot = self._fleet.snapshot(record.received_s)
         policy = self._policy.current
         try:
             decision: Decision = policy.decide(viewed.request, snapshot)
@@ -234,9 +243,9 @@ class Proxy:
         record.model, record.temperature = viewed.request.model, viewed.request.temperature
         record.policy = decision.policy
         if isinstance(decision, Refuse):
-            record.reason = decision.refusal.value
+            record.reason = decision.refusal
             raise _refusal(decision, viewed.alias or viewed.request.model)
-        record.reason = decision.reason.value
+        record.reason = decision.reason
         return decision
 
     def _report(self, record: RequestRecord) -> None:
@@ -244,7 +253,7 @@ class Proxy:
         self._recorder.write(record)
 
     def _new_id(self) -> bytes:
-        return b"%032x" % self._chance.getrandbits(128)
+        return self._chance.getrandbits(128).to_bytes(16).hex().encode()  # 0.6 µs; formatting the number takes 0.8
 
 
 class Clients:

@@ -1,10 +1,17 @@
 """What is remembered of one finished request: the one line from which metrics and the access log are made."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec import Struct
 
-class Outcome(StrEnum):
+
+class _Word(StrEnum):
+    """A member hashes as the word that it is: Enum's own hash is Python, 0.3 µs for each look-up of a metric."""
+
+    __hash__ = str.__hash__
+
+
+class Outcome(_Word):
     """How a request ended, and by whose doing; the word in metric labels and in the access log."""
 
     COMPLETED = "completed"
@@ -17,7 +24,7 @@ class Outcome(StrEnum):
     CUT_BY_DRAIN = "cut_by_drain"
 
 
-class AttemptResult(StrEnum):
+class AttemptResult(_Word):
     """How the attempt at one backend ended, as far as the choice of a backend is concerned."""
 
     ANSWERED = "answered"
@@ -28,8 +35,7 @@ class AttemptResult(StrEnum):
     ABANDONED = "abandoned"
 
 
-@dataclass(slots=True)
-class RequestRecord:
+class RequestRecord(Struct):
     """Filled in while a request lives. Times are seconds on the monotonic clock of the loop; None: it never happened.
 
     `received_s`: the body was complete; `decided_s`: the policy had answered; `sent_s`: the request was written to

@@ -7,21 +7,20 @@ go on in the same turn of the loop in which they came: nothing is held back, not
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from breakeven import downstream, upstream
 from breakeven.errors import ApiError, no_backend, shutting_down, upstream_error, upstream_timeout
 from breakeven.exchange import Command, Event, Exchange
 from breakeven.fleet import ConnectRefused, Finished, Fleet, Started
 from breakeven.headers import (
-    NOTHING,
     REQUEST_DROPPED,
     RESPONSE_DROPPED,
+    WITH_OWN_KEY,
     Headers,
     ResponseHead,
     error_lines,
-    forwarded,
     request_head,
     unbuffered,
     why_lines,
@@ -30,18 +29,25 @@ from breakeven.passage import Passage, passage_of
 from breakeven.record import AttemptResult, Outcome, RequestRecord
 from breakeven_policies.decision import Reason
 
+START, CONNECTED, HEAD, END = Event.START, Event.CONNECTED, Event.HEAD, Event.END
+ABANDONED, ANSWERED, COMPLETED = AttemptResult.ABANDONED, AttemptResult.ANSWERED, Outcome.COMPLETED
+# What every request meets has a name here: Python 3.11 takes 0.2 µs to find a member of an enumeration.
+
 UNAVAILABLE = frozenset((502, 503))
 """Statuses that say that this engine cannot serve now; another one may."""
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """How to reach one backend, and what is the same for each of its requests."""
+class Engine(Struct, frozen=True):
+    """How to reach one backend, and what is the same for each of its requests.
+
+    `dropped` names the headers of a client that do not go there, `lines` are those that every request gets.
+    """
 
     name: str
     pool: str
     host: bytes
-    replaced: Mapping[bytes, bytes]
+    dropped: frozenset[bytes]
+    lines: bytes
     accepts_gzip: bool
     connections: upstream.ConnectionPool
     started: Started
@@ -60,12 +66,13 @@ def engine_at(
 ) -> Engine:
     """An engine with what is the same for each of its requests made once."""
     line = f"x-breakeven-pool: {pool}\r\nx-breakeven-backend: {name}\r\n".encode()
-    replaced = NOTHING if authorization is None else {b"authorization": authorization}
-    return Engine(name, pool, host, replaced, accepts_gzip, connections, Started(name), Finished(name), line)
+    dropped, lines = REQUEST_DROPPED, b""
+    if authorization is not None:
+        dropped, lines = WITH_OWN_KEY, b"authorization: %b\r\n" % authorization
+    return Engine(name, pool, host, dropped, lines, accepts_gzip, connections, Started(name), Finished(name), line)
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True):
     """What all relays of a process share.
 
     `is_well` asks a backend now whether it is well; `report` takes every finished record, `attempted` every end of
@@ -82,7 +89,7 @@ class Edge:
     attempted: Callable[[str, str, AttemptResult], None]
 
 
-class Shipment(NamedTuple):
+class Shipment(Struct, frozen=True):
     """What goes to an engine.
 
     `body` is out of any content coding (`decoded` tells that there was one); `coded_body` is what the client sent, for
@@ -97,14 +104,14 @@ class Shipment(NamedTuple):
     decoded: bool
     alias: str | None
     must_end: bool
-    lines: tuple[bytes, ...]
+    lines: bytes
 
 
 class Relay:
     """One request between a client and the engines of its ranking."""
 
     __slots__ = (
-        "_asking", "_client", "_connection", "_counted", "_edge", "_ended", "_exchange", "_first_body", "_head",
+        "_asking", "_client", "_connection", "_edge", "_ended", "_engine", "_exchange", "_first_body", "_head",
         "_heard_s", "_opening", "_passage", "_record", "_result", "_shipment", "_slow", "_timer",
     )  # fmt: skip
 
@@ -118,7 +125,7 @@ class Relay:
         self._record = record
         self._opening: upstream.Opening | None = None
         self._connection: upstream.Connection | None = None
-        self._counted: Engine | None = None
+        self._engine: Engine | None = None
         self._head: ResponseHead | None = None
         self._first_body = b""
         self._ended = False
@@ -127,12 +134,12 @@ class Relay:
         self._timer: asyncio.TimerHandle | None = None
         self._heard_s = 0.0
         self._slow = False
-        self._result = AttemptResult.ABANDONED
+        self._result = ABANDONED
 
     def start(self) -> None:
         """Set out for the first backend of the ranking."""
         self._client.attach(self)
-        self._on(Event.START)
+        self._on(START)
 
     # -- Receiver: what the engine's side tells
 
@@ -140,7 +147,7 @@ class Relay:
         """The connection stands."""
         self._opening = None
         self._connection = connection
-        self._on(Event.CONNECTED)
+        self._on(CONNECTED)
 
     def on_connect_failed(self, *, refused: bool) -> None:
         """Nothing was sent; a refusal takes the backend out for everybody."""
@@ -180,14 +187,14 @@ class Relay:
         tail = self._passage.finish(self._edge.now())
         if tail:
             self._client.write(tail)
-        self._on(Event.TRUNCATED if self._passage.truncated else Event.END)
+        self._on(Event.TRUNCATED if self._passage.truncated else END)
 
     def on_lost(self, *, stale: bool) -> None:
         """The engine's connection broke."""
         self._connection = None
         self._disarm()
         if self._passage is not None and self._passage.done:
-            self._on(Event.END)
+            self._on(END)
             return
         self._stop_asking()
         self._result = AttemptResult.LOST
@@ -222,15 +229,16 @@ class Relay:
 
     def connect(self) -> None:
         """Take an idle connection to the current target, or open one."""
-        self._leave()
+        if self._engine is not None:
+            self._leave(self._engine)
         self._ended = False
         target = self._exchange.target
-        engine = self._edge.engines[target.backend]
+        self._engine = engine = self._edge.engines[target.backend]
         self._edge.fleet.apply(engine.started)
-        self._counted = engine
-        self._result = AttemptResult.ABANDONED
-        self._record.attempts += 1
-        self._record.pool, self._record.backend = target.pool, target.backend
+        self._result = ABANDONED
+        record = self._record
+        record.attempts += 1
+        record.pool, record.backend = target.pool, target.backend
         connection = engine.connections.take(self)
         if connection is None:
             self.reconnect()
@@ -239,28 +247,27 @@ class Relay:
 
     def reconnect(self) -> None:
         """Open a fresh connection to the current target."""
-        self._opening = self._edge.engines[self._exchange.target.backend].connections.open(self)
+        self._opening = self._current().connections.open(self)
 
     def send(self) -> None:
         """Write the request."""
-        engine = self._edge.engines[self._exchange.target.backend]
+        engine = self._current()
         shipment = self._shipment
-        body, dropped = shipment.body, REQUEST_DROPPED
+        body, dropped, lines = shipment.body, engine.dropped, engine.lines
         if shipment.coded_body is not None and engine.accepts_gzip:
             body = shipment.coded_body
         elif shipment.decoded:
             dropped |= {b"content-encoding"}
-        # Under an alias the model has to be renamed in the answer, so the answer has to be readable.
-        replaced = engine.replaced if shipment.alias is None else {**engine.replaced, b"accept-encoding": b"identity"}
+        if shipment.alias is not None:  # the model is to be renamed in the answer, so the answer has to be readable
+            dropped |= {b"accept-encoding"}
+            lines += b"accept-encoding: identity\r\n"
         head = request_head(
             shipment.method,
             shipment.target,
             engine.host,
-            shipment.headers,
-            request_id=self._record.request_id.encode(),
-            body_bytes=len(body),
-            replaced=replaced,
-            dropped=dropped,
+            shipment.headers.forwarded(dropped) + lines,
+            self._record.request_id.encode(),
+            len(body),
         )
         self._connected().send(head, body)
         self._record.sent_s = self._edge.now()
@@ -282,17 +289,17 @@ class Relay:
         if head is None:
             message = "no head to relay"
             raise ValueError(message)
+        engine = self._current()
         shipment = self._shipment
         accepted = shipment.headers.named.get(b"accept-encoding") if shipment.alias is None else None
         self._passage = passage_of(head, shipment.alias, accepted, must_end=shipment.must_end)
         self._record.status = head.status
-        self._result = AttemptResult.ANSWERED
+        self._result = ANSWERED
         dropped = RESPONSE_DROPPED | {b"content-encoding"} if self._passage.unpacks else RESPONSE_DROPPED
-        lines = forwarded(head.headers, dropped)
-        if self._exchange.target.pool != self._exchange.targets[0].pool:
+        lines = head.headers.forwarded(dropped)
+        if engine.pool != self._exchange.targets[0].pool:
             self._record.reason = Reason.FAILOVER
-        lines += self._own_lines()
-        lines.append(self._edge.engines[self._exchange.target.backend].response_line)
+        lines += self._own_lines() + engine.response_line
         if self._passage.streams:
             lines += unbuffered(head.headers)
         first = self._watch(self._passage, self._first_body)
@@ -312,7 +319,7 @@ class Relay:
         self._record.status = error.status
         if self._exchange.outcome is Outcome.REFUSED:
             self._record.reason = error.code
-        self._client.respond(error.status, [*error_lines(error), *self._own_lines()], error.body())
+        self._client.respond(error.status, error_lines(error) + self._own_lines(), error.body())
 
     def break_off(self) -> None:
         """Tell the client that its answer is cut."""
@@ -327,13 +334,15 @@ class Relay:
         """Count, record and forget."""
         self._disarm()
         self._stop_asking()
-        self._leave()
+        if self._engine is not None:
+            self._leave(self._engine)
+            self._engine = None
         record = self._record
         record.finished_s = self._edge.now()
         record.outcome = self._exchange.outcome
         if self._passage is not None:
             failed_inside = self._passage.note(record)
-            if record.outcome is Outcome.COMPLETED:
+            if record.outcome is COMPLETED:
                 record.outcome = _judge(record.status, failed_inside=failed_inside)
         self._edge.report(record)
 
@@ -359,7 +368,7 @@ class Relay:
     def _judged(self, *, can_serve: bool) -> None:
         """Relay the head, or try elsewhere where it means that this engine serves nobody now."""
         if can_serve:
-            self._on(Event.HEAD)
+            self._on(HEAD)
         else:
             self._result = AttemptResult.UNAVAILABLE
             self._on(Event.HEAD_UNAVAILABLE)
@@ -370,9 +379,16 @@ class Relay:
         outcome = self._exchange.outcome
         return ERRORS[Outcome.UPSTREAM_ERROR if outcome is None else outcome]
 
-    def _own_lines(self) -> tuple[bytes, ...]:
+    def _own_lines(self) -> bytes:
         """The headers that every answer to this request carries, whoever gives it."""
-        return (*self._shipment.lines, why_lines(self._record.reason or "none", self._record.policy))
+        return self._shipment.lines + why_lines(self._record.reason or "none", self._record.policy)
+
+    def _current(self) -> Engine:
+        """The engine that a state after CHOSEN implies."""
+        if self._engine is None:
+            message = f"an exchange that is {self._exchange.state.name} has no engine"
+            raise ValueError(message)
+        return self._engine
 
     def _connected(self) -> upstream.Connection:
         """The connection that a state after CONNECTING implies."""
@@ -389,12 +405,10 @@ class Relay:
         if self._connection is not None:
             self._connection.resume()
 
-    def _leave(self) -> None:
-        """The attempt at the current backend is over."""
-        if self._counted is not None:
-            self._edge.fleet.apply(self._counted.finished)
-            self._edge.attempted(self._counted.pool, self._counted.name, self._result)
-            self._counted = None
+    def _leave(self, engine: Engine) -> None:
+        """The attempt at this engine is over."""
+        self._edge.fleet.apply(engine.finished)
+        self._edge.attempted(engine.pool, engine.name, self._result)
 
     def _arm(self, delay_s: float, event: Event) -> None:
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._time_out, event)
@@ -443,4 +457,4 @@ def _judge(status: int | None, *, failed_inside: bool) -> Outcome:
         return Outcome.UPSTREAM_ERROR
     if status is not None and status >= 400:
         return Outcome.REJECTED_BY_ENGINE
-    return Outcome.COMPLETED
+    return COMPLETED

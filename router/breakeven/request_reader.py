@@ -8,12 +8,14 @@ import re
 from collections import deque
 from dataclasses import dataclass
 from io import BytesIO
-from typing import NamedTuple
 
 import httptools
+from msgspec import Struct
+from msgspec.structs import replace
 
 from breakeven.errors import ApiError, invalid_request, too_large
-from breakeven.headers import Header, Headers, headers_of
+from breakeven.headers import Header, Headers
+from breakeven.recent_heads import RecentHeads
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +32,14 @@ VERSIONS = frozenset(("1.0", "1.1"))
 
 _match_absolute = re.compile(rb"https?://[^/?#]*", re.IGNORECASE).match
 
-NO_HEADERS = headers_of([])
+NO_HEADERS = Headers([])
 
 
-class Request(NamedTuple):
+class Request(Struct, frozen=True):
     """One request as it came: header names in lower case, the body out of its transfer framing, nothing decoded.
 
-    `target` is in origin form, path and query; `path` is its first part. `chunked_answers`: the client speaks HTTP/1.1.
+    `target` is in origin form, path and query; `path` is its first part. Content-Length is not among the headers: the
+    body has it. `chunked_answers`: the client speaks HTTP/1.1.
     """
 
     method: bytes
@@ -56,13 +59,14 @@ class RequestReader:
     """
 
     __slots__ = (
-        "_body", "_body_bytes", "_body_came", "_error", "_grown", "_headers", "_limits", "_named",
-        "_parser", "_read_bytes", "_target", "head_complete", "head_started_s", "heard_s", "now_s", "reading", "ready",
-        "stopped", "wants_continue",
+        "_body", "_body_bytes", "_body_came", "_closing", "_declared", "_error", "_grown", "_headers", "_limits",
+        "_named", "_parser", "_read_bytes", "_recent", "_target", "head_complete", "head_started_s", "heard_s",
+        "now_s", "reading", "ready", "stopped", "wants_continue",
     )  # fmt: skip
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, recent: RecentHeads[Request]) -> None:
         self._limits = limits
+        self._recent = recent
         self._parser = httptools.HttpRequestParser(self)
         self._body_came = False
         self._error: ApiError | None = None
@@ -75,11 +79,23 @@ class RequestReader:
         self.wants_continue = False
         self.head_complete = False
         self.now_s = self.head_started_s = self.heard_s = 0.0
+        self._declared: bytes | None = None
+        self._closing = False  # the last request ended the connection: whatever follows is an error
         self._begin()
 
     def feed(self, data: bytes, now_s: float) -> None:
         """Take one read from the socket."""
         self.now_s = self.heard_s = now_s
+        if not self.reading and not self._closing and not self.stopped:
+            found = self._recent.find(data)
+            if found is not None and len(found[1]) <= self._limits.body_bytes_max:
+                head, body = found
+                self.ready.append(
+                    Request(
+                        head.method, head.target, head.path, head.headers, body, head.keep_alive, head.chunked_answers
+                    )
+                )
+                return
         while data and not self.stopped:
             data = self._feed(data)
 
@@ -104,6 +120,7 @@ class RequestReader:
     def _feed(self, data: bytes) -> bytes:
         """Give the data to llhttp; what is left to be read again, without an offer to upgrade."""
         ready_before = len(self.ready)
+        begins = not self.reading
         self._body_came = False
         try:
             self._parser.feed_data(data)
@@ -120,6 +137,8 @@ class RequestReader:
             self._read_bytes += len(data)
             if self._read_bytes > self._limits.header_bytes_max:
                 self.fail(self._head_too_large())
+        elif begins and len(self.ready) == ready_before + 1:
+            self._remember(data)
         return b""
 
     # -- called by llhttp; raising ends the feed with an HttpParserError
@@ -136,8 +155,13 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; those after the head are trailers, which end at this hop."""
-        if not self.head_complete:
-            self._headers.append((name.lower(), value))
+        if self.head_complete:
+            return
+        name = name.lower()
+        if name == b"content-length":
+            self._declared = value
+        else:
+            self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """The head is complete: too large a one is refused, and a body that announces too much before it is sent."""
@@ -145,14 +169,13 @@ class RequestReader:
         head_bytes = len(self._target) + sum([len(name) + len(value) + 4 for name, value in self._headers])
         if head_bytes > self._limits.header_bytes_max:
             self._give_up(self._head_too_large())
-        self._named = headers_of(self._headers)
+        self._named = Headers(self._headers)
         self._read_bytes = 0
         named = self._named.named
         coding = named.get(b"transfer-encoding", b"chunked")
         if coding.strip().lower() != b"chunked":
             self._give_up(invalid_request("The only transfer coding understood here is chunked."))
-        declared = named.get(b"content-length")
-        if declared is not None and int(declared) > self._limits.body_bytes_max:
+        if self._declared is not None and int(self._declared) > self._limits.body_bytes_max:
             self._give_up(too_large(self._limits.body_bytes_max))
         self.wants_continue = b"expect" in named and named[b"expect"].lower() == b"100-continue"
 
@@ -180,6 +203,8 @@ class RequestReader:
         if version not in VERSIONS:
             self._give_up(invalid_request("HTTP/1.1 and HTTP/1.0 are spoken here."))
         target = _origin_form(self._target)
+        keep_alive = parser.should_keep_alive()
+        self._closing = not keep_alive
         self.ready.append(
             Request(
                 parser.get_method(),
@@ -187,7 +212,7 @@ class RequestReader:
                 target.partition(b"?")[0].decode("latin-1"),
                 self._named,
                 self._body if self._grown is None else self._grown.getvalue(),
-                parser.should_keep_alive(),
+                keep_alive,
                 version == "1.1",
             )
         )
@@ -210,6 +235,7 @@ class RequestReader:
         self.head_complete = False
         self._target = b""
         self._headers: list[Header] = []
+        self._declared = None
         self._named = NO_HEADERS
         self._body = b""
         self._grown = None
@@ -227,10 +253,18 @@ class RequestReader:
             self._stop()
             return b""
         self.ready.pop()
-        lines = b"".join(b"%b: %b\r\n" % header for header in request.headers.pairs if header[0] != b"upgrade")
+        lines = b"".join([b"%b: %b\r\n" % header for header in request.headers.pairs if header[0] != b"upgrade"])
+        if self._declared is not None:
+            lines += b"content-length: %b\r\n" % self._declared
         version = b"HTTP/1.1" if request.chunked_answers else b"HTTP/1.0"
         self._parser = httptools.HttpRequestParser(self)
         return b"%b %b %b\r\n%b\r\n%b" % (request.method, request.target, version, lines, rest)
+
+    def _remember(self, data: bytes) -> None:
+        """One read brought one whole request: the next one may begin with the same head."""
+        request = self.ready[-1]
+        if isinstance(request, Request) and request.keep_alive and b"expect" not in request.headers.named:
+            self._recent.remember(data, replace(request, body=b""))
 
     def _head_too_large(self) -> ApiError:
         message = (

@@ -7,7 +7,7 @@ of them carry nothing but text: a glance tells those (0.4 µs), and only the oth
 import re
 from collections.abc import Callable
 
-from breakeven.answer import Message, Usage, decode, ends, error_of, finish_reason_of, has_text, usage_of
+from breakeven.answer import Message, Usage, decode, ends, error_of, finish_reason_of, has_text, read_usage, usage_of
 from breakeven.glance import is_mere_text, lacks_telling_words, usage_member
 
 EVENT_MAX = 2**20
@@ -179,5 +179,5 @@ class JsonObserver:
     def finish(self, now_s: float) -> None:  # noqa: ARG002  # the interface of StreamObserver
         """The answer has ended: read its usage."""
         if self._parts:
-            self.usage = usage_of({"usage": usage_member(b"".join(self._parts))})
+            self.usage = read_usage(usage_member(b"".join(self._parts)))
         self._parts.clear()

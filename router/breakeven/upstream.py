@@ -15,6 +15,7 @@ from typing import Protocol, cast
 import httptools
 
 from breakeven.headers import Header, ResponseHead, read_response_head
+from breakeven.recent_heads import RecentHeads
 
 IDLE_CONNECTIONS_MAX = 1024
 """Idle connections kept per backend: a burst's worth; more would only hold descriptors until the engine closes them."""
@@ -53,11 +54,12 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_body", "_complete", "_head", "_head_bytes", "_headers", "_keep_alive", "_parser", "_paused", "_phrase",
-        "_pool", "_transport", "idle_since_s", "receiver", "reused",
+        "_pool", "_recent", "_transport", "idle_since_s", "receiver", "reused",
     )  # fmt: skip
 
     def __init__(self, pool: "ConnectionPool") -> None:
         self._pool = pool
+        self._recent = pool.recent
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._paused = False
@@ -119,6 +121,11 @@ class Connection(asyncio.Protocol):
             self.drop()  # nothing was asked: the engine breaks the protocol, or says 408 before it closes
             return
         head_before = self._head
+        if head_before is None and self._head_bytes == 0:
+            found = self._recent.find(data)
+            if found is not None:
+                self._answered_whole(*found)
+                return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
@@ -129,6 +136,8 @@ class Connection(asyncio.Protocol):
         if self._head is None:
             self._count_head(len(data))
         elif head_before is None:
+            if self._complete and self._keep_alive and self._head_bytes == 0 and self._head.body_bytes is not None:
+                self._recent.remember(data, self._head)
             self.receiver.on_head(self._head, self._taken_body())
         elif self._body:
             self.receiver.on_body(self._taken_body())
@@ -189,6 +198,13 @@ class Connection(asyncio.Protocol):
 
     # -- what follows from it
 
+    def _answered_whole(self, head: ResponseHead, body: bytes) -> None:
+        """One read brought a whole response whose head came before; the parser stays between two messages."""
+        if self.receiver is not None:
+            self.receiver.on_head(head.of(len(body)), body)
+        if self.receiver is not None:
+            self._finished(keep=True)
+
     def _taken_body(self) -> bytes:
         """The pieces of the body that this read held, as one."""
         if not self._body:
@@ -206,7 +222,8 @@ class Connection(asyncio.Protocol):
         receiver, self.receiver = self.receiver, None
         if keep and self.usable and not self._unsent():
             self.resume()
-            self._reset()
+            if self._head is not None:
+                self._reset()
             self._pool.keep(self)
         else:
             self._closed()
@@ -281,6 +298,8 @@ class ConnectionPool:
         self._connect_timeout_s = connect_timeout_s
         self._keepalive_s = keepalive_s
         self._now = now
+        self.recent: RecentHeads[ResponseHead] = RecentHeads()
+        """Heads of answers that came before from this backend."""
         self._idle: dict[Connection, None] = {}  # an ordered set: oldest first, removal from the middle at no cost
         self._sweeping: asyncio.TimerHandle | None = None
 

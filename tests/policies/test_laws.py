@@ -1,11 +1,11 @@
 """The laws that hold for every policy there is; one that is added is tested by them without another line."""
 
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from breakeven_policies.capability import pool_can_sample, serves_model
 from breakeven_policies.decision import Decision, Refusal, Refuse, Route

@@ -12,6 +12,7 @@ import pytest
 from breakeven.downstream import Connection
 from breakeven.errors import ApiError
 from breakeven.headers import error_lines
+from breakeven.recent_heads import RecentHeads
 from breakeven.request_reader import Limits, Request
 
 GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -74,7 +75,7 @@ class Listening:
         self.writers: list[asyncio.StreamWriter] = []
 
     def connection(self) -> Connection:
-        return Watched(self.handler, self.limits, self.connections, asyncio.get_running_loop().time)
+        return Watched(self.handler, self.limits, self.connections, asyncio.get_running_loop().time, RecentHeads())
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -191,7 +192,7 @@ async def test_a_cut_answer_is_seen_to_be_cut(listening: Listening) -> None:
     reader, writer = await listening.connect()
     writer.write(GET)
     _, client = await listening.asked()
-    client.start(200, b"OK", [], 10)
+    client.start(200, b"OK", b"", 10)
     client.write(b"half")
     client.cut()
     assert (await reader.read()).endswith(b"\r\n\r\nhalf")
@@ -205,7 +206,7 @@ async def test_a_whole_answer_leaves_the_connection_open_for_the_next_request(li
     for _ in range(3):
         writer.write(GET)
         request, client = await listening.asked()
-        client.respond(200, [b"x-a: b\r\n"], b"body")
+        client.respond(200, b"x-a: b\r\n", b"body")
         head, body = await head_and_body(reader)
         assert request.path == "/a"
         assert head == b"HTTP/1.1 200 OK\r\nx-a: b\r\ncontent-length: 4\r\n\r\n"
@@ -218,12 +219,12 @@ async def test_pipelined_requests_are_answered_one_after_the_other(listening: Li
     for number in range(5):
         request, client = await listening.asked()
         assert listening.handler.incoming.empty()
-        client.respond(200, [], request.target)
+        client.respond(200, b"", request.target)
         assert (await head_and_body(reader))[1] == b"/%d" % number
 
 
 async def test_thousands_of_pipelined_requests_do_not_deepen_the_stack(listening: Listening) -> None:
-    listening.handler.when_asked = lambda client: client.respond(204, [], b"")
+    listening.handler.when_asked = lambda client: client.respond(204, b"", b"")
     reader, writer = await listening.connect()
     writer.write(GET * 3000)
     for _ in range(3000):
@@ -235,7 +236,7 @@ async def test_an_answer_of_unknown_length_is_chunked(listening: Listening, piec
     reader, writer = await listening.connect()
     writer.write(GET)
     _, client = await listening.asked()
-    client.start(200, b"OK", [], None)
+    client.start(200, b"OK", b"", None)
     client.write(piece)
     client.finish(b"end")
     assert b"transfer-encoding: chunked\r\n" in await reader.readuntil(b"\r\n\r\n")
@@ -248,7 +249,7 @@ async def test_for_http_1_0_an_unknown_length_ends_with_the_connection(listening
     reader, writer = await listening.connect()
     writer.write(line)
     _, client = await listening.asked()
-    client.start(200, b"OK", [], None)
+    client.start(200, b"OK", b"", None)
     client.finish(b"all")
     assert await reader.read() == b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nall"
 
@@ -257,7 +258,7 @@ async def test_head_is_answered_with_a_length_and_no_body(listening: Listening) 
     reader, writer = await listening.connect()
     writer.write(b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n")
     _, client = await listening.asked()
-    client.respond(200, [], b"body")
+    client.respond(200, b"", b"body")
     assert await reader.read() == b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 4\r\n\r\n"
 
 
@@ -265,7 +266,7 @@ async def test_no_content_has_neither_length_nor_body(listening: Listening) -> N
     reader, writer = await listening.connect()
     writer.write(b"OPTIONS / HTTP/1.1\r\nConnection: close\r\n\r\n")
     _, client = await listening.asked()
-    client.respond(204, [], b"")
+    client.respond(204, b"", b"")
     assert await reader.read() == b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"
 
 
@@ -282,7 +283,7 @@ async def test_a_slow_reader_is_known_and_so_is_its_catching_up(listening: Liste
     reader, writer = await listening.connect()
     writer.write(GET)
     _, client = await listening.asked()
-    client.start(200, b"OK", [], None)
+    client.start(200, b"OK", b"", None)
     while not listening.handler.slow.is_set():
         client.write(b"x" * 60_000)
         await asyncio.sleep(0)
@@ -299,7 +300,7 @@ async def test_answers_do_not_pile_up_for_a_client_that_pipelines_and_does_not_r
     def answer(client: Connection) -> None:
         nonlocal written
         written += 1
-        client.respond(200, [], b"x" * 200_000)
+        client.respond(200, b"", b"x" * 200_000)
 
     listening.handler.when_asked = answer
     reader, writer = await listening.connect()
@@ -319,7 +320,7 @@ async def test_a_responder_that_comes_while_the_client_is_slow_is_told(listening
     _, writer = await listening.connect()
     writer.write(GET + GET)
     _, client = await listening.asked()
-    client.start(200, b"OK", [], None)
+    client.start(200, b"OK", b"", None)
     while not listening.handler.slow.is_set():
         client.write(b"x" * 60_000)
         await asyncio.sleep(0)
@@ -332,7 +333,7 @@ async def test_a_departure_between_two_pipelined_requests_starts_nothing(listeni
     _, writer = await listening.connect()
     writer.write(GET + GET)
     _, client = await listening.asked()
-    client.respond(200, [], b"")
+    client.respond(200, b"", b"")
     client.eof_received()
     await asyncio.sleep(0)
     assert listening.handler.incoming.empty()
@@ -346,7 +347,7 @@ async def test_a_request_that_waits_behind_slow_answers_is_not_late(listening: L
     writer.write(b"b")
     for _ in range(2):
         await asyncio.sleep(0.05)  # longer than the limit
-        client.respond(200, [], b"")
+        client.respond(200, b"", b"")
         await head_and_body(reader)
         request, client = await listening.asked()
     assert request.body == b"ab"
@@ -381,7 +382,7 @@ async def test_for_http_1_0_a_cut_answer_ends_with_a_reset(listening: Listening)
     reader, writer = await listening.connect()
     writer.write(b"GET / HTTP/1.0\r\n\r\n")
     _, client = await listening.asked()
-    client.start(200, b"OK", [], None, b"half")
+    client.start(200, b"OK", b"", None, b"half")
     await reader.readuntil(b"half")
     client.cut()
     with pytest.raises(ConnectionResetError):
@@ -397,7 +398,7 @@ async def test_a_closed_connection_leaves_nothing_behind(listening: Listening, h
     gone = weakref.ref(next(iter(listening.connections)))
     if how != "half":
         _, client = await listening.asked()
-        client.respond(200, [], b"")
+        client.respond(200, b"", b"")
         del client
     writer.close()
     gc.disable()  # a cycle would keep it; collections are rare in a router
@@ -417,7 +418,7 @@ async def test_draining_closes_idle_connections_at_once(listening: Listening) ->
     reader, writer = await listening.connect()
     writer.write(GET)
     _, client = await listening.asked()
-    client.respond(200, [], b"")
+    client.respond(200, b"", b"")
     await head_and_body(reader)
     client.drain()
     assert await reader.read() == b""
@@ -428,7 +429,7 @@ async def test_draining_lets_a_running_answer_finish_and_then_closes(listening: 
     writer.write(GET)
     _, client = await listening.asked()
     client.drain()
-    client.respond(200, [], b"body")
+    client.respond(200, b"", b"body")
     assert await reader.read() == b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 4\r\n\r\nbody"
 
 
@@ -436,7 +437,7 @@ async def test_draining_after_the_head_went_out_closes_when_the_answer_is_finish
     reader, writer = await listening.connect()
     writer.write(GET)
     _, client = await listening.asked()
-    client.start(200, b"OK", [], 4)
+    client.start(200, b"OK", b"", 4)
     client.drain()
     client.finish(b"body")
     assert (await reader.read()).endswith(b"\r\n\r\nbody")

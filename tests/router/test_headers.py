@@ -6,30 +6,28 @@ from breakeven.errors import ApiError
 from breakeven.headers import (
     HOP_BY_HOP,
     REQUEST_DROPPED,
+    WITH_OWN_KEY,
+    Headers,
     accepts,
     connection_options,
     error_lines,
-    forwarded,
-    headers_of,
     read_response_head,
     request_head,
-    request_id_or,
     response_head,
     unbuffered,
+    usable_request_id,
     why_lines,
 )
 
-GENERATED = b"0123456789abcdef"
-
 
 def test_a_header_that_is_not_there_has_no_value_and_the_first_of_several_counts() -> None:
-    assert headers_of([]).named.get(b"x") is None
-    assert headers_of([(b"x", b"1"), (b"x", b"2")]).named[b"x"] == b"1"
+    assert Headers([]).named.get(b"x") is None
+    assert Headers([(b"x", b"1"), (b"x", b"2")]).named[b"x"] == b"1"
 
 
 @pytest.mark.parametrize("name", sorted(HOP_BY_HOP))
 def test_what_speaks_of_one_connection_only_ends_here(name: bytes) -> None:
-    assert forwarded(headers_of([(name, b"x"), (b"accept", b"*/*")]), HOP_BY_HOP) == [b"accept: */*\r\n"]
+    assert Headers([(name, b"x"), (b"accept", b"*/*")]).forwarded(HOP_BY_HOP) == b"accept: */*\r\n"
 
 
 def test_what_the_connection_header_names_ends_here_too() -> None:
@@ -40,12 +38,24 @@ def test_what_the_connection_header_names_ends_here_too() -> None:
         (b"x-other", b"2"),
     ]
     assert connection_options(headers) == {b"close", b"x-secret", b"x-other"}
-    assert forwarded(headers_of(headers), HOP_BY_HOP) == []
+    assert Headers(headers).forwarded(HOP_BY_HOP) == b""
 
 
 def test_everything_else_goes_on_in_order_repeated_and_unknown() -> None:
     headers = [(b"x-a", b"1"), (b"x-b", b""), (b"x-a", b"\xff")]
-    assert forwarded(headers_of(headers), REQUEST_DROPPED) == [b"x-a: 1\r\n", b"x-b: \r\n", b"x-a: \xff\r\n"]
+    assert Headers(headers).forwarded(REQUEST_DROPPED) == b"x-a: 1\r\nx-b: \r\nx-a: \xff\r\n"
+
+
+def test_headers_asked_again_answer_for_what_is_dropped_now() -> None:
+    headers = Headers([(b"x-a", b"1"), (b"authorization", b"theirs")])
+    assert headers.forwarded(REQUEST_DROPPED) == headers.forwarded(REQUEST_DROPPED)
+    assert headers.forwarded(WITH_OWN_KEY) == b"x-a: 1\r\n"
+    assert headers.forwarded(REQUEST_DROPPED) == b"x-a: 1\r\nauthorization: theirs\r\n"
+
+
+def test_headers_are_equal_to_the_same_lines_and_to_nothing_else() -> None:
+    assert Headers([(b"x", b"1")]) == Headers([(b"x", b"1")])
+    assert Headers([(b"x", b"1")]) not in (Headers([(b"x", b"2")]), [(b"x", b"1")])
 
 
 def test_a_request_gets_a_host_an_id_and_a_length_of_its_own() -> None:
@@ -53,49 +63,34 @@ def test_a_request_gets_a_host_an_id_and_a_length_of_its_own() -> None:
         (b"host", b"evil"), (b"content-length", b"7"), (b"expect", b"100-continue"), (b"transfer-encoding", b"chunked"),
         (b"x-request-id", b"theirs"), (b"authorization", b"Bearer theirs"), (b"content-type", b"application/json"),
     ]  # fmt: skip
-    head = request_head(b"POST", b"/v1/x?a=1", b"engine:8000", headers_of(headers), request_id=b"ours", body_bytes=3)
-    assert head == (
+    lines = Headers(headers).forwarded(REQUEST_DROPPED)
+    assert request_head(b"POST", b"/v1/x?a=1", b"engine:8000", lines, b"ours", 3) == (
         b"POST /v1/x?a=1 HTTP/1.1\r\nhost: engine:8000\r\nauthorization: Bearer theirs\r\n"
         b"content-type: application/json\r\nx-request-id: ours\r\ncontent-length: 3\r\n\r\n"
     )
 
 
-def test_a_pools_own_credentials_replace_the_clients() -> None:
-    headers = [(b"authorization", b"Bearer theirs"), (b"authorization", b"again")]
-    head = request_head(
-        b"POST",
-        b"/",
-        b"e",
-        headers_of(headers),
-        request_id=b"i",
-        body_bytes=0,
-        replaced={b"authorization": b"Bearer pool"},
-    )
-    assert head.count(b"authorization") == 1
-    assert b"authorization: Bearer pool\r\n" in head
-
-
 def test_a_response_head_is_complete() -> None:
-    assert response_head(200, b"OK", [b"a: b\r\n"]) == b"HTTP/1.1 200 OK\r\na: b\r\n\r\n"
+    assert response_head(200, b"OK", b"a: b\r\n") == b"HTTP/1.1 200 OK\r\na: b\r\n\r\n"
 
 
 @pytest.mark.parametrize("offered", [b"abc", b"a" * 128, b"A-b_c.d:9"])
 def test_a_harmless_request_id_is_kept(offered: bytes) -> None:
-    assert request_id_or(offered, GENERATED) == offered
+    assert usable_request_id(offered) == offered
 
 
 @pytest.mark.parametrize("offered", [None, b"", b"a" * 129, b'"', b"a b", b"a%0d%0ab", "😀".encode(), b"a\r\nb"])
-def test_a_missing_long_or_strange_request_id_is_replaced(offered: bytes | None) -> None:
-    assert request_id_or(offered, GENERATED) == GENERATED
+def test_a_missing_long_or_strange_request_id_is_not_used(offered: bytes | None) -> None:
+    assert usable_request_id(offered) is None
 
 
 def test_a_stream_is_marked_as_not_to_be_collected_unless_the_engine_has_a_word_on_it() -> None:
-    assert unbuffered(headers_of([])) == [b"cache-control: no-cache\r\n", b"x-accel-buffering: no\r\n"]
-    assert unbuffered(headers_of([(b"cache-control", b"no-store"), (b"x-accel-buffering", b"yes")])) == []
+    assert unbuffered(Headers([])) == b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"
+    assert unbuffered(Headers([(b"cache-control", b"no-store"), (b"x-accel-buffering", b"yes")])) == b""
 
 
 def test_an_error_says_its_type_when_to_retry_and_what_is_allowed() -> None:
-    assert error_lines(ApiError(400, "m", "t")) == [b"content-type: application/json\r\n"]
+    assert error_lines(ApiError(400, "m", "t")) == b"content-type: application/json\r\n"
     assert b"retry-after: 3\r\n" in error_lines(ApiError(503, "m", "t", retry_after_s=3))
     assert b"allow: POST\r\n" in error_lines(ApiError(405, "m", "t", allow="POST"))
 
@@ -115,7 +110,8 @@ def test_an_answer_ends_by_its_length_its_chunks_its_status_or_its_connection(
     status: int, headers: list[tuple[bytes, bytes]], body_bytes: int | None, until_close: bool
 ) -> None:
     head = read_response_head(status, b"X", headers)
-    assert (head.status, head.phrase, head.headers) == (status, b"X", headers_of(headers))
+    assert (head.status, head.phrase) == (status, b"X")
+    assert head.headers == Headers([pair for pair in headers if pair[0] != b"content-length"])
     assert (head.body_bytes, head.until_close) == (body_bytes, until_close)
 
 

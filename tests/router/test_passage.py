@@ -8,7 +8,7 @@ import pytest
 
 from breakeven import passage
 from breakeven.errors import upstream_error
-from breakeven.headers import Header, ResponseHead, headers_of
+from breakeven.headers import Header, Headers, ResponseHead
 from breakeven.passage import JsonPassage, OpaquePassage, Passage, StreamPassage, passage_of
 from breakeven.record import RequestRecord
 
@@ -19,7 +19,7 @@ JSON = (b"content-type", b"application/json")
 
 
 def head(*headers: Header, status: int = 200, body_bytes: int | None = None) -> ResponseHead:
-    return ResponseHead(status, b"OK", headers_of(list(headers)), body_bytes, until_close=False)
+    return ResponseHead(status, b"OK", Headers(list(headers)), body_bytes, until_close=False)
 
 
 def record() -> RequestRecord:

@@ -1,9 +1,9 @@
 """The record of a request: nothing has happened until it is said to have."""
 
 import re
-from dataclasses import fields
 
 import pytest
+from msgspec.structs import fields
 
 from breakeven.record import Outcome, RequestRecord
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from breakeven.headers import ResponseHead, headers_of
+from breakeven.headers import Headers, ResponseHead
 from breakeven.upstream import Connection, ConnectionPool
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -203,7 +203,7 @@ async def test_a_chunked_answer_is_heard_without_its_framing_however_it_is_cut(
     await ear.over.wait()
     assert ear.body == b"abc"
     assert ear.response == ResponseHead(
-        200, b"Fine", headers_of([(b"transfer-encoding", b"chunked"), (b"x-a", b"B")]), None, until_close=False
+        200, b"Fine", Headers([(b"transfer-encoding", b"chunked"), (b"x-a", b"B")]), None, until_close=False
     )
     assert ear.heard[-1] == "end"
 
@@ -225,7 +225,7 @@ async def test_a_status_without_a_body_ends_with_its_head(pool: ConnectionPool, 
 async def test_informational_answers_are_passed_over(pool: ConnectionPool, engine: Engine) -> None:
     ear = await answered(pool, engine, b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nlink: x\r\n\r\n" + OK)
     assert ear.heard == [200, "end"]
-    assert ear.response.headers.pairs == [(b"content-length", b"2")]
+    assert (ear.response.headers.pairs, ear.response.body_bytes) == ([], 2)
 
 
 @pytest.mark.parametrize(
@@ -412,3 +412,40 @@ async def test_a_paused_connection_reads_no_further_until_it_is_resumed(pool: Co
     ear.connection.resume()
     await ear.over.wait()
     assert len(ear.body) == 12_000_000
+
+
+async def test_an_answer_whose_head_came_before_is_passed_on_whole(pool: ConnectionPool, engine: Engine) -> None:
+    heard = []
+    for body in (b"first", b"of another length", b""):
+        head = b"HTTP/1.1 200 OK\r\nX-A: b\r\ncontent-length: %d\r\n\r\n" % len(body)
+        ear = await answered(pool, engine, head + body)
+        heard.append((ear.heard, ear.response.headers.pairs, ear.response.body_bytes, ear.body))
+    assert heard == [
+        ([200, "end"], [(b"x-a", b"b")], 5, b"first"),
+        ([200, "end"], [(b"x-a", b"b")], 17, b"of another length"),
+        ([200, "end"], [(b"x-a", b"b")], 0, b""),
+    ]
+    assert engine.connections == 1
+
+
+async def test_after_an_answer_whose_head_came_before_any_other_is_parsed(pool: ConnectionPool, engine: Engine) -> None:
+    chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"
+    bodies = [(await answered(pool, engine, wire)).body for wire in (OK, OK, chunked, OK, chunked)]
+    assert bodies == [b"ok", b"ok", b"ab", b"ok", b"ab"]
+    assert engine.connections == 1
+
+
+async def test_what_follows_a_whole_answer_whose_head_came_before_ends_the_connection(
+    pool: ConnectionPool, engine: Engine
+) -> None:
+    await answered(pool, engine, OK)
+    assert (await answered(pool, engine, OK + b"HTTP/1.1 200 OK\r\n")).heard == [200, "end"]
+    assert pool.take(Ear()) is None
+
+
+async def test_an_engine_that_says_it_closes_is_not_kept_however_often_it_says_so(
+    pool: ConnectionPool, engine: Engine
+) -> None:
+    closing = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"
+    assert [(await answered(pool, engine, closing)).body for _ in range(2)] == [b"ok", b"ok"]
+    assert engine.connections == 2

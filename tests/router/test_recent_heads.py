@@ -1,0 +1,96 @@
+"""Heads that came before: found by equal bytes, whatever the length of the body, and never by anything less."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breakeven.recent_heads import HEAD_BYTES_MAX, HEADS_MAX, RecentHeads
+
+HEAD = b"POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\nX-A: b\r\n\r\n"
+
+
+def message(body: bytes, head: bytes = HEAD) -> bytes:
+    return head % len(body) + body
+
+
+def remembering(*messages: bytes) -> RecentHeads[str]:
+    recent: RecentHeads[str] = RecentHeads()
+    for number, data in enumerate(messages):
+        recent.remember(data, f"head {number}")
+    return recent
+
+
+def test_a_head_that_never_came_is_not_found() -> None:
+    assert remembering().find(message(b"abc")) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        message(b"abc", HEAD.replace(b"X-A: b", b"X-A: c")),
+        message(b"abc", HEAD.replace(b"/v1/x", b"/v1/y")),
+        message(b"abc", HEAD.replace(b"Content-Length", b"content-length")),
+        message(b"abc", HEAD.replace(b"X-A: b\r\n", b"")),
+        message(b"abc", HEAD.replace(b"X-A", b"Transfer-Encoding: chunked\r\nX-A")),
+        message(b"abc", HEAD.replace(b"X-A: b", b"X-A: b\r\nContent-Length: 3")),
+    ],
+)
+def test_a_head_that_differs_in_a_byte_is_another_one(data: bytes) -> None:
+    assert remembering(message(b"abc")).find(data) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        message(b"abcd")[:-1],
+        message(b"abc") + b"G",
+        message(b"abc") + message(b"abc"),
+        HEAD % 3,
+        (HEAD % 3)[:-2],
+        message(b"abc").replace(b": 3", b": +3"),
+        message(b"abc").replace(b": 3", b":3"),
+        message(b"abc").replace(b": 3", b": "),
+        message(b"abc").replace(b": 3", b": 3 "),
+        message(b"abc").replace(b": 3", b": " + b"0" * 9 + b"3"),
+        b"",
+    ],
+    ids=["cut", "more", "two", "no body", "no end", "sign", "no space", "no digits", "space after", "long", "nothing"],
+)
+def test_what_is_not_exactly_one_whole_message_is_for_the_parser(data: bytes) -> None:
+    assert remembering(message(b"abc")).find(data) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET /v1/x HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"GET /?\r\n\r\ncontent-length: 3\r\n\r\nabc",
+        b"POST / HTTP/1.1\r\nX-Content-Length: 3\r\n\r\nabc",
+        b"POST / HTTP/1.1\r\nCONTENT-LENGTH: 3\r\n\r\nabc",
+        message(b"abc") + b"more",
+        message(b"abc", HEAD.replace(b"X-A: b", b"X-A: " + b"b" * HEAD_BYTES_MAX)),
+    ],
+    ids=["no length", "length after the head", "another name", "a rare spelling", "two messages", "too large"],
+)
+def test_what_could_not_be_found_again_is_not_remembered(data: bytes) -> None:
+    assert remembering(data).find(data) is None
+
+
+@given(first=st.binary(max_size=50), second=st.binary(max_size=5000))
+def test_the_same_head_is_found_before_any_body(first: bytes, second: bytes) -> None:
+    recent = remembering(message(b"other", HEAD.replace(b"b", b"c")), message(first))
+    assert recent.find(message(second)) == ("head 1", second)
+
+
+def test_both_usual_spellings_are_known() -> None:
+    lower = HEAD.replace(b"Content-Length", b"content-length")
+    assert remembering(message(b"abc", lower)).find(message(b"", lower)) == ("head 0", b"")
+
+
+def test_the_oldest_heads_are_forgotten_first() -> None:
+    heads = [HEAD.replace(b"/v1/x", b"/%d" % number) for number in range(HEADS_MAX + 1)]
+    recent = remembering(*(message(b"abc", head) for head in heads))
+    assert recent.find(message(b"", heads[0])) is None
+    assert [recent.find(message(b"", head)) for head in heads[1:]] == [
+        (f"head {number}", b"") for number in range(1, HEADS_MAX + 1)
+    ]
