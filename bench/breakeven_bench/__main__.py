@@ -28,7 +28,12 @@ class Subcommand:
 SUBCOMMANDS: dict[str, Subcommand] = {
     "engine": Subcommand("breakeven_bench.engine_command", "run a simulated vLLM engine over real HTTP"),
     "load": Subcommand("breakeven_bench.load_command", "send a workload to a server and record every request"),
+    "launch-files": Subcommand(
+        "breakeven_bench.vllm.launch_files_command", "write or check the launch files of the real fleet"
+    ),
     "demo": Subcommand("breakeven_bench.demo", "simulated engines, the router and a mixed load: what routing gains"),
+    "install-vllm": Subcommand("breakeven_bench.vllm.install_command", "install real vLLM on this CPU, apart from all"),
+    "real-pair": Subcommand("breakeven_bench.vllm.pair_command", "a real plain and a real EAGLE-3 engine, the router"),
 }
 
 

@@ -4,7 +4,8 @@ Each child leads its own process group (engines start workers of their own) and 
 unlike a pipe, never fills up and outlives a crash. Readiness is a line in that log, by a deadline; an exit before it,
 or later while work is going on, is an error that shows the end of the log. Children are stopped in reverse order of
 their start: SIGTERM to every group, and SIGKILL to what is still there after a grace period. On Linux the kernel also
-ends a child whose parent was killed outright; elsewhere such a child would stay.
+ends a child whose parent was killed outright; elsewhere such a child would stay, and so would one that SIGTERM does
+not end: such servers get a `guard`.
 
 The wait is a poll of file and exit status: it needs no child watcher, no signal handler and no thread, and so works
 in any event loop.
@@ -14,6 +15,7 @@ import asyncio
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -23,6 +25,8 @@ from re import Match, Pattern
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
+
+from breakeven_bench import guard
 
 Result = TypeVar("Result")
 
@@ -55,13 +59,17 @@ class LaunchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to start. `ready` is searched in the log; its match is what `Server.ready` returns (a port, say)."""
+    """What to start. `ready` is searched in the log; its match is what `Server.ready` returns (a port, say).
+
+    `guarded` is for servers that do not end with their parent by SIGTERM alone.
+    """
 
     name: str
     argv: Sequence[str]
     ready: Pattern[str]
     ready_timeout_s: float
     environment: Mapping[str, str] = field(default_factory=dict)
+    guarded: bool = False
 
 
 class Server:
@@ -73,6 +81,7 @@ class Server:
         self._process = process
         self._deadline_s = started_s + command.ready_timeout_s
         self._is_gone = False
+        self._guard: subprocess.Popen[bytes] | None = None
 
     @property
     def pid(self) -> int:
@@ -117,6 +126,20 @@ class Server:
         deadline_s = monotonic() + BURIAL_S
         while not self.reap() and monotonic() < deadline_s:
             sleep(BURIAL_POLL_S)
+
+    def set_guard(self, grace_s: float) -> None:
+        """Start a process that ends this group, within the grace period, should this process be killed outright."""
+        argv = [sys.executable, guard.__file__, str(self.pid), str(grace_s)]
+        quiet = subprocess.DEVNULL
+        self._guard = subprocess.Popen(  # noqa: S603  # our own script
+            argv, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
+        )
+
+    def dismiss(self) -> None:
+        """Tell the guard that the group was ended in order, and wait for its end; nothing where there is none."""
+        if self._guard is not None:
+            self._guard.communicate(guard.WORD)
+            self._guard = None
 
     def reap(self) -> bool:
         """Whether the whole group is gone; takes the exit status of the server itself."""
@@ -181,6 +204,8 @@ class Launcher:
             raise LaunchError(message) from error
         server = Server(command, process, log_path, monotonic())
         self._servers.append(server)
+        if command.guarded:
+            server.set_guard(self._grace_s)
         return server
 
     def check(self) -> None:
@@ -222,6 +247,7 @@ class Launcher:
             # Also where a second Ctrl-C cuts the grace period short: nothing is awaited from here on.
             for server in ending:
                 server.kill()
+                server.dismiss()
             self._servers = [server for server in self._servers if server not in ending]
 
 
@@ -233,6 +259,23 @@ async def _gone(servers: Sequence[Server], within_s: float) -> None:
         if not left or monotonic() > deadline_s:
             return
         await asyncio.sleep(POLL_S)
+
+
+def cancel_on_signals() -> None:
+    """From now on SIGTERM and SIGHUP end the current task as Ctrl-C does: through the end of every `async with`."""
+    task = asyncio.current_task()
+    if task is None:
+        message = "there is no task to cancel: call this from a coroutine"
+        raise RuntimeError(message)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port on which nobody listens now, for a server that cannot choose one itself."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
 
 
 def tail(log_path: Path, lines: int = TAIL_LINES) -> str:

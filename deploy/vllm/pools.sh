@@ -1,39 +1,42 @@
 # shellcheck shell=bash
-# What the two pools of this machine share, sourced by baseline.sh and speculative.sh: 4x A100 80GB, two GPUs each.
-# Whatever stands here is equal in both, so that a comparison measures speculation and nothing else.
-# Every value can be given from outside; the defaults are for the hardware named above. Flags as of vLLM 0.33.0.
+# Written by `breakeven-bench launch-files`: change bench/breakeven_bench/vllm, not this file.
+#
+# What the two pools of a fleet share, sourced by the scripts that start an engine. Whatever stands here is equal in
+# both, so that a comparison measures speculation and nothing else. Every value can be given from outside. Flags as of
+# vLLM 0.33.0; sources in parentheses are files of that version.
 
-# int8: a W8A8 checkpoint. The A100 multiplies INT8 at twice its BF16 rate, and verification of drafts is compute.
-# fp8: weights only, quantised while loading from the BF16 repository. The A100 has no FP8 units, so vLLM falls back to
-#      Marlin kernels at the BF16 rate: the same memory, but speculation stops paying at about half the batch.
-WEIGHTS="${WEIGHTS:-int8}"
-case "$WEIGHTS" in
-  int8) MODEL="${MODEL:-RedHatAI/Llama-3.3-70B-Instruct-quantized.w8a8}"; QUANTIZATION=() ;;
-  fp8)  MODEL="${MODEL:-meta-llama/Llama-3.3-70B-Instruct}"; QUANTIZATION=(--quantization fp8) ;;
-  *)    echo "WEIGHTS must be int8 or fp8, got '$WEIGHTS'" >&2; exit 2 ;;
+FLEET="${FLEET:-llama-70b-2x2}"
+case "$FLEET" in
+  llama-70b-2x2 | llama-70b-4x4 | llama-8b-1x1) ;;
+  *) echo "FLEET must be llama-70b-2x2, llama-70b-4x4 or llama-8b-1x1, got '$FLEET'" >&2; exit 2 ;;
 esac
+# shellcheck source=deploy/vllm/fleets/llama-70b-2x2.sh
+source "$(dirname "${BASH_SOURCE[0]}")/fleets/$FLEET.sh"
 
-# Read by the two scripts that source this file.
+# Read by the scripts that source this file.
 # shellcheck disable=SC2034
 POOL_FLAGS=(
   "${QUANTIZATION[@]}"
   --host "${HOST:-0.0.0.0}"
 
-  # One name for both, whatever the repositories are called: the router sends the client's `model` on unchanged.
-  --served-model-name "${SERVED_MODEL_NAME:-llama-3.3-70b}"
+  # One name for both, whatever the repositories are called: the router sends the client's `model` on.
+  --served-model-name "$SERVED_MODEL_NAME"
+  --tensor-parallel-size "$TENSOR_PARALLEL_SIZE"
 
-  # 72.7 GB of weights do not fit one GPU with room for a KV cache; over two they leave about 200,000 tokens of it.
-  --tensor-parallel-size "${TENSOR_PARALLEL_SIZE:-2}"
+  # vLLM's default is 0.92 (config/cache.py). Two hundredths of an A100 are 1.7 GB, left to what its profile does not
+  # see.
   --gpu-memory-utilization "${GPU_MEMORY_UTILIZATION:-0.90}"
+
+  # The models take 131072 tokens; one such request would hold more than half the cache of the smallest fleet.
   --max-model-len "${MAX_MODEL_LEN:-32768}"
 
-  # The position on the break-even curve is bounded by this. vLLM's default of 256 is beyond any gain at k >= 3.
+  # Bounds the position on the break-even curve. vLLM's default of 256 is beyond any gain at k=3 and T=0.7.
   --max-num-seqs "${MAX_NUM_SEQS:-128}"
 
   # Prefill and verification share this budget per step; unequal budgets would measure starved prefill instead of
-  # speculation. 2048 is vLLM's own default for the A100; a step full of
-  # prefill holds every stream, for about 0.4 s at 2048 and 1.5 s at 8192 (model of the step time, TP2, INT8).
-  # The speculative engine warns below 8192: of 2048, 128 requests at k=3 take 512 and leave 1536 for prefill.
+  # speculation. 2048 is vLLM's own default for the A100 (engine/arg_utils.py get_batch_defaults, PR 17885): a step
+  # full of prefill holds every stream. A speculative engine warns below 8192 (config/vllm.py); of 2048, 128 requests
+  # at k=3 take 512 and leave 1536 for prefill.
   --max-num-batched-tokens "${MAX_NUM_BATCHED_TOKENS:-2048}"
 
   # Timings per request in the answer, for the router's records and the suite.

@@ -4,15 +4,24 @@ import asyncio
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
-import time
 from contextlib import suppress
 
 import psutil
 import pytest
 
-from breakeven_bench.launch import TAIL_LINES, Command, Launcher, LaunchError, exit_words, tail
+from breakeven_bench.launch import (
+    TAIL_LINES,
+    Command,
+    Launcher,
+    LaunchError,
+    cancel_on_signals,
+    exit_words,
+    free_port,
+    tail,
+)
 
 READY = "print('ready on http://127.0.0.1:5', flush=True)\n"
 FOREVER = "import time\nwhile True: time.sleep(60)\n"
@@ -29,8 +38,9 @@ from pathlib import Path
 from breakeven_bench.launch import Command, Launcher
 
 async def main():
-    async with Launcher(Path({directory!r})) as launcher:
-        server = launcher.start(Command("child", [sys.executable, "-c", {child!r}], re.compile("ready"), 10))
+    async with Launcher(Path({directory!r}), grace_s=0.2) as launcher:
+        argv = [sys.executable, "-c", {child!r}]
+        server = launcher.start(Command("child", argv, re.compile("ready"), 10, guarded={guarded}))
         await server.ready()
         print(server.pid, flush=True)
         await asyncio.sleep(600)
@@ -177,17 +187,76 @@ async def test_an_interrupt_during_the_grace_period_still_leaves_no_server(tmp_p
     assert not alive(pids[0])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
-def test_a_launcher_that_is_killed_outright_takes_its_servers_with_it(tmp_path):
-    parent = PARENT.format(directory=str(tmp_path), child=READY + FOREVER)
+def orphan(tmp_path, child, guarded):
+    """The process of a server whose launcher has just been killed outright."""
+    parent = PARENT.format(directory=str(tmp_path), child=child, guarded=guarded)
     with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as process:
         pid = int(process.stdout.readline())
         assert alive(pid)
         process.kill()
-    deadline = time.monotonic() + 5.0
-    while alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not alive(pid)
+    return pid
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+async def test_a_launcher_that_is_killed_outright_takes_its_servers_with_it(tmp_path):
+    pid = orphan(tmp_path, READY + FOREVER, guarded=False)
+    await until(lambda: not alive(pid))
+
+
+async def test_a_guarded_server_ends_with_its_launcher_even_where_it_ignores_the_request_to_end(tmp_path):
+    pid = orphan(tmp_path, STUBBORN + READY + FOREVER, guarded=True)
+    await until(lambda: not alive(pid))
+
+
+async def test_the_guard_of_a_server_that_was_stopped_in_order_is_gone_with_it(tmp_path):
+    async with Launcher(tmp_path) as launcher:
+        server = launcher.start(command(READY + FOREVER, guarded=True))
+        await server.ready()
+        assert [process.pid == server.pid for process in psutil.Process().children()] == [True, False]
+    assert psutil.Process().children() == []
+
+
+async def test_a_guard_that_was_killed_does_not_keep_its_server_from_being_stopped(tmp_path):
+    async with Launcher(tmp_path) as launcher:
+        server = launcher.start(command(READY + FOREVER, guarded=True))
+        (guard,) = [process for process in psutil.Process().children() if process.pid != server.pid]
+        guard.kill()
+    assert psutil.Process().children() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_a_signal_ends_the_work_through_its_own_end(number):
+    async def work():
+        cancel_on_signals()
+        os.kill(os.getpid(), number)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    ended = []
+    task = asyncio.create_task(work())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    asyncio.get_running_loop().remove_signal_handler(number)
+    assert ended == [number]
+
+
+async def test_outside_of_a_task_there_is_nothing_that_a_signal_could_end():
+    outcome = asyncio.get_running_loop().create_future()
+
+    def call():
+        with pytest.raises(RuntimeError, match="there is no task to cancel"):
+            cancel_on_signals()
+        outcome.set_result(None)
+
+    asyncio.get_running_loop().call_soon(call)
+    await outcome
+
+
+def test_a_free_port_can_be_listened_on():
+    with socket.create_server(("127.0.0.1", free_port())) as server:
+        assert server.getsockname()[1] > 0
 
 
 async def test_the_ready_line_gives_what_it_says(tmp_path):

@@ -5,7 +5,7 @@
 where the path is the package as unpacked from the wheel. Three places define a flag in 0.33.0: calls of `add_argument`
 with literal names (`engine/arg_utils.py`, `entrypoints/common/cli_args.py`), and the fields of the front end's two
 classes, which become `--field-name`; a boolean one also gets `--no-field-name`. The keys of `--speculative-config` are
-the fields of one class, and the words that two of them take are `Literal` types of the same file.
+the fields of one class, and the words that three of them take are `Literal` types of the same file.
 """
 
 import ast
@@ -45,11 +45,17 @@ def frontend_flags(tree: ast.AST) -> Iterator[str]:
 
 
 def words(tree: ast.AST, alias: str) -> list[str]:
-    """The strings of `Alias = Literal["a", "b"]`."""
+    """The strings of `Alias = Literal["a", OtherAlias, "b"]`, those of the other aliases included."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [alias]:
-            return [str(leaf.value) for leaf in ast.walk(node.value) if isinstance(leaf, ast.Constant)]
+            members = node.value.slice if isinstance(node.value, ast.Subscript) else node.value
+            listed = members.elts if isinstance(members, ast.Tuple) else [members]
+            return [word for member in listed for word in _spelt_out(tree, member)]
     raise LookupError(alias)
+
+
+def _spelt_out(tree: ast.AST, member: ast.expr) -> list[str]:
+    return words(tree, member.id) if isinstance(member, ast.Name) else [str(ast.literal_eval(member))]
 
 
 def record(package: Path) -> dict[str, object]:
@@ -64,6 +70,7 @@ def record(package: Path) -> dict[str, object]:
         "vllm": version[1] if version else None,
         "flags": sorted(flags),
         "speculative_config": sorted(name for name, _ in fields(speculative, "SpeculativeConfig")),
+        "speculative_method": words(speculative, "SpeculativeMethod"),
         "draft_sample_method": words(speculative, "DraftSampleMethod"),
         "rejection_sample_method": words(speculative, "RejectionSampleMethod"),
     }
