@@ -103,6 +103,7 @@ class Client:
         self.reader = reader
         self.writer = writer
         self.reply = Reply()
+        self.patience_s = PATIENCE_S
         self._parser = _parser("POST")
 
     @classmethod
@@ -143,7 +144,7 @@ class Client:
 
     async def hung_up(self) -> None:
         """Wait until the router closes the connection."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(self.patience_s):
             while await _read(self.reader):
                 pass
 
@@ -163,7 +164,7 @@ class Client:
 
     async def _until(self, enough: Any) -> Reply:
         reply = self.reply
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(self.patience_s):
             while not (reply.complete or reply.closed or enough(reply)):
                 data = await _read(self.reader)
                 self._take(data)

@@ -12,8 +12,8 @@ from typing import Any
 from breakeven_bench.engine.clock import Timers
 from breakeven_bench.engine.connection import HttpRequest, Response
 from breakeven_bench.engine.core import EngineCore
-from breakeven_bench.engine.errors import EngineError, compact_json
-from breakeven_bench.engine.events import Endpoint, Envelope
+from breakeven_bench.engine.errors import CORE_DEAD, EngineError, compact_json
+from breakeven_bench.engine.events import DONE, Endpoint, Envelope, error_event
 from breakeven_bench.engine.faults import FaultKind, FaultRequest, FaultSwitch, parse_fault
 from breakeven_bench.engine.generation import Generation
 from breakeven_bench.engine.intake import WORKLOAD_HEADER, Intake, Order
@@ -32,6 +32,12 @@ from breakeven_bench.engine.protocol import (
 
 FAULTS_PATH = "/sim/faults"
 
+WATCHDOG_S = 5.0
+"""How often vLLM's HTTP server looks whether its engine core lives (`entrypoints/launchers/launcher.py`)."""
+
+FAREWELL_S = 0.1
+"""An answer of 500 that finds the core dead ends the server at once: at the next tick of uvicorn's loop."""
+
 Handler = Callable[[HttpRequest, Response], None]
 
 
@@ -39,13 +45,15 @@ Handler = Callable[[HttpRequest, Response], None]
 class Surroundings:
     """What the application needs from outside.
 
-    `wall_s` is seconds since 1970, `random_id` makes request ids, `refuse` stops listening for some seconds.
+    `wall_s` is seconds since 1970, `random_id` makes request ids, `refuse` stops listening for some seconds, `end` ends
+    the server.
     """
 
     timers: Timers
     wall_s: Callable[[], float]
     random_id: Callable[[], str]
     refuse: Callable[[float], None]
+    end: Callable[[], None]
 
 
 class Application:
@@ -59,7 +67,7 @@ class Application:
         self._started_s = int(surroundings.wall_s())
         self._held: list[Callable[[], None]] = []
         self._routes: dict[str, dict[str, Handler]] = {
-            "/health": {"GET": lambda _, response: response.answer(200, b"", "")},
+            "/health": {"GET": self._health},
             "/version": {"GET": lambda _, response: response.answer(200, compact_json({"version": VLLM_VERSION}))},
             "/metrics": {"GET": self._metrics},
             "/metrics/": {"GET": self._metrics},
@@ -84,10 +92,15 @@ class Application:
     def _route(self, request: HttpRequest) -> Handler:
         methods = self._routes.get(request.path)
         if methods is None:
-            raise EngineError(404, HTTPStatus.NOT_FOUND.phrase)
+            return (
+                _redirect if request.path.rstrip("/") in self._routes else partial(_unrouted, HTTPStatus.NOT_FOUND, "")
+            )
         if request.method not in methods:
-            raise EngineError(405, HTTPStatus.METHOD_NOT_ALLOWED.phrase)
+            return partial(_unrouted, HTTPStatus.METHOD_NOT_ALLOWED, f"allow: {', '.join(methods)}\r\n")
         return methods[request.method]
+
+    def _health(self, _request: HttpRequest, response: Response) -> None:
+        response.answer(503 if self._core.is_dead else 200, b"", "")
 
     def _metrics(self, _request: HttpRequest, response: Response) -> None:
         response.answer(200, self._core.page(), CONTENT_TYPE)
@@ -152,6 +165,12 @@ class Application:
             order = self._intake.chat(parse_request(ChatRequest, request.body), hint, self._now_s())
         else:
             order = self._intake.completion(parse_request(CompletionRequest, request.body), hint, self._now_s())
+        if self._core.is_dead:
+            self._around.timers.call_at(self._now_s() + FAREWELL_S, self._around.end)
+            raise CORE_DEAD
+        if order.refusal is not None:
+            self._refuse(order, order.refusal, response)
+            return
         fault = self._faults.strike(self._now_s(), stream=order.stream)
         if fault is not None and fault.fault is FaultKind.STATUS:
             raise EngineError(fault.code, HTTPStatus(fault.code).phrase)
@@ -160,6 +179,13 @@ class Application:
             self._held.append(partial(self._submit, order, envelope, response, None))
             return
         self._submit(order, envelope, response, fault)
+
+    def _refuse(self, order: Order, refusal: EngineError, response: Response) -> None:
+        """Like vLLM, answer a stream with 200 and an error event, and everything else with the error."""
+        if not order.stream:
+            raise refusal
+        response.start_stream()
+        response.end_stream(error_event(refusal) + DONE)
 
     def _submit(self, order: Order, envelope: Envelope, response: Response, fault: FaultRequest | None) -> None:
         if response.ended:
@@ -195,6 +221,9 @@ class Application:
         self._show_fault(request, response)
         if fault.fault is FaultKind.REFUSE and fault.seconds is not None:
             self._around.refuse(fault.seconds)
+        if fault.fault is FaultKind.CORE_DEAD:
+            noticed = self._core.die()
+            self._around.timers.call_at(now_s + (FAREWELL_S if noticed else WATCHDOG_S), self._around.end)
 
     def _release_if_over(self) -> None:
         if not self._faults.is_on(FaultKind.HANG_BEFORE_HEAD, self._now_s()):
@@ -208,3 +237,14 @@ class Application:
 
     def _now_s(self) -> float:
         return self._around.timers.time()
+
+
+def _unrouted(status: HTTPStatus, extra: str, _request: HttpRequest, response: Response) -> None:
+    """What Starlette answers before any handler of vLLM has a say: not in the shape of OpenAI's errors."""
+    response.answer(status, compact_json({"detail": status.phrase}), extra=extra)
+
+
+def _redirect(request: HttpRequest, response: Response) -> None:
+    """Starlette sends a path with a slash too many to the path without it."""
+    address = f"http://{request.headers.get('host', '')}{request.path.rstrip('/')}"
+    response.answer(HTTPStatus.TEMPORARY_REDIRECT, b"", "", f"location: {address}\r\n")

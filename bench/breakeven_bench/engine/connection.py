@@ -42,10 +42,14 @@ class HttpRequest:
 
 @dataclass(slots=True)
 class HttpServer:
-    """What all connections of one server share: who answers, which connections there are, and today's date line."""
+    """What all connections of one server share: who answers, which connections there are, and today's date line.
+
+    `on_empty` is called whenever the last connection is gone.
+    """
 
     handle: Callable[[HttpRequest, "Response"], None]
     connections: set["Connection"] = field(default_factory=set)
+    on_empty: Callable[[], None] | None = None
     _date: bytes = b""
     _date_until_s: float = 0.0
 
@@ -55,6 +59,12 @@ class HttpServer:
             self._date = f"date: {formatdate(usegmt=True)}\r\nserver: uvicorn\r\n".encode()
             self._date_until_s = now_s + 1.0  # the date has a resolution of one second
         return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode() + self._date
+
+    def discard(self, connection: "Connection") -> None:
+        """Forget a connection that is gone; tell when it was the last one."""
+        self.connections.discard(connection)
+        if not self.connections and self.on_empty is not None:
+            self.on_empty()
 
     def close_idle(self) -> None:
         """Close the connections that serve nothing."""
@@ -143,7 +153,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # however it ended, the client has left
         """The connection is gone; an unfinished response is told."""
-        self._server.connections.discard(self)
+        self._server.discard(self)
         self._transport = None
         self._pipelined.clear()
         self._stop_waiting()

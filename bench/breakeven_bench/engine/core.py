@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from breakeven_bench.engine.clock import Timers
+from breakeven_bench.engine.errors import CORE_DEAD
 from breakeven_bench.engine.families import FINISH_REASONS
 from breakeven_bench.engine.faults import FaultSwitch
 from breakeven_bench.engine.generation import Generation
@@ -16,11 +17,11 @@ from breakeven_bench.engine.hardware import step_s
 from breakeven_bench.engine.metrics import Metrics, Recorder
 from breakeven_bench.engine.options import EngineOptions
 from breakeven_bench.engine.pacing import Pace
-from breakeven_bench.engine.request_metrics import request_metrics
+from breakeven_bench.engine.request_metrics import SpeculationDetail, request_metrics
 from breakeven_bench.engine.scheduler import Scheduler, Sequence, Step
 from breakeven_bench.engine.speculation import drafter_of
 
-STOP, LENGTH, ABORT, ERROR = (FINISH_REASONS.index(reason) for reason in ("stop", "length", "abort", "error"))
+ERROR = FINISH_REASONS.index("error")
 
 
 class EngineCore:
@@ -38,13 +39,13 @@ class EngineCore:
         self._recorder = Recorder(metrics)
         self._owners: dict[Sequence, Generation] = {}
         self._step: Step | None = None
+        self.is_dead = False
 
     def submit(self, generation: Generation) -> None:
         """Queue a request; an idle engine begins at once."""
         for sequence in generation.sequences:
             self._owners[sequence] = generation
             self._scheduler.add(sequence)
-        self._recorder.observe_arrival(len(generation.sequences), generation.order.tokens_max)
         generation.start()
         if self._step is None:
             self._begin_step()
@@ -52,22 +53,42 @@ class EngineCore:
     def abort(self, generation: Generation) -> None:
         """The client has gone: free what its sequences hold. Those that have finished stay finished.
 
-        Counted as `finished_reason="abort"`, the name that vLLM has for it; by its source, 0.33.0 itself drops the last
-        output of such a request uncounted.
+        Counted nowhere. vLLM has the name `finished_reason="abort"`, but forgets a departed request before it would
+        count (`v1/engine/output_processor.py`, `abort_requests`; seen with 0.32.0).
         """
-        self._drop(generation, ABORT)
+        self._drop(generation)
+
+    def halt(self) -> None:
+        """Do nothing more, for good, and tell nobody: what a request to end makes of vLLM's engine core."""
+        self.is_dead = True
+
+    def die(self) -> bool:
+        """Fail everything, for good; returns whether that was a status of 500 to anybody, and not only an event.
+
+        Counts nothing more: in vLLM the process that counts is gone.
+        """
+        self.halt()
+        failed = list(dict.fromkeys(self._owners.values()))
+        self._owners.clear()
+        for generation in failed:
+            generation.fail(CORE_DEAD)
+        return not all(generation.order.stream for generation in failed)
 
     def resume(self, generation: Generation) -> None:
         """The client reads again."""
         if not generation.resume():
-            self._drop(generation, ERROR)
+            self._fail(generation)
 
-    def metrics_of(self, sequence: Sequence) -> dict[str, Any] | None:
-        """The `metrics` object that this engine puts into the answer of a finished sequence."""
+    def metrics_of(self, sequence: Sequence, at_stop_string: bool) -> dict[str, Any] | None:
+        """The `metrics` object that this engine puts into the answer of a finished sequence.
+
+        Nothing about speculation where a stop string ended it: in vLLM the HTTP server finds those, and the engine
+        core, which keeps the numbers, hands them out with the ends that it knows of (`v1/core/sched/scheduler.py`).
+        """
         return request_metrics(
             sequence,
             timing=self.options.request_timing,
-            speculation=self.options.speculation_detail,
+            speculation=SpeculationDetail.NONE if at_stop_string else self.options.speculation_detail,
             draft_tokens=self.options.speculation.draft_tokens,
         )
 
@@ -90,6 +111,8 @@ class EngineCore:
         self._timers.call_at(self._pace.begin(step.duration_s + extra_s, now_s), self._end_step)
 
     def _end_step(self) -> None:
+        if self.is_dead:
+            return
         step = self._step
         if step is None:
             message = "a step ended that nobody began"
@@ -105,20 +128,33 @@ class EngineCore:
             if emission.finished:
                 self._finish(emission.sequence, generation, now_s)
             if not generation.emit(emission):
-                self._drop(generation, ERROR)
+                self._fail(generation)
         self._begin_step()
 
     def _finish(self, sequence: Sequence, generation: Generation, now_s: float) -> None:
-        del self._owners[sequence]
         reason = FINISH_REASONS.index(generation.finish_reason(sequence))
-        self._recorder.observe_finished(sequence, reason, generation.order.tokens_max, now_s)
+        self._count_end(sequence, generation, reason, now_s)
 
-    def _drop(self, generation: Generation, reason: int) -> None:
+    def _fail(self, generation: Generation) -> None:
+        """The answer broke off: an error of the engine, which counts."""
         now_s = self._timers.time()
+        for sequence in generation.sequences:
+            if sequence in self._owners:
+                self._scheduler.abort(sequence)
+                self._count_end(sequence, generation, ERROR, now_s)
+
+    def _drop(self, generation: Generation) -> None:
         for sequence in generation.sequences:
             if self._owners.pop(sequence, None) is not None:
                 self._scheduler.abort(sequence)
-                self._recorder.observe_finished(sequence, reason, generation.order.tokens_max, now_s)
+
+    def _count_end(self, sequence: Sequence, generation: Generation, reason: int, now_s: float) -> None:
+        """One sequence has ended; the last one of a prompt ends its request."""
+        del self._owners[sequence]
+        self._recorder.observe_finished(sequence, reason, generation.order.tokens_max, now_s)
+        siblings = generation.siblings(sequence)
+        if not any(sibling in self._owners for sibling in siblings):
+            self._recorder.observe_request([sibling.generated_tokens for sibling in siblings])
 
     def _step_time(self) -> Callable[[int, int, int, int], float]:
         hardware = self.options.hardware

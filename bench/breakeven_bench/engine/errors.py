@@ -42,9 +42,28 @@ def prompt_too_long(prompt_tokens: int, max_model_len: int) -> EngineError:
     return invalid_parameter(message, "input_tokens", prompt_tokens)
 
 
-UNREADABLE_BODY = EngineError(400, "There was an error parsing the body")
+def too_many_tokens(param: str, tokens: int, max_model_len: int) -> EngineError:
+    """A limit on the answer that no prompt would leave room for."""
+    message = (
+        f"{param}={tokens} cannot be greater than max_model_len={max_model_len}. Please request fewer output tokens."
+    )
+    return invalid_parameter(message, param, tokens)
+
+
+class FrameworkError(EngineError):
+    """An answer of FastAPI itself, which vLLM's handlers never see: not in the shape of OpenAI's errors."""
+
+    def body(self) -> bytes:
+        """`{"detail": message}`."""
+        return compact_json({"detail": self.message})
+
+
+UNREADABLE_BODY = FrameworkError(400, "There was an error parsing the body")
 GENERATION_FAILED = EngineError(500, "Internal server error", "InternalServerError")
 """What vLLM writes into a stream, or answers, when a request fails inside the engine."""
+
+CORE_DEAD = EngineError(500, "The server had an error while processing your request.", "InternalServerError")
+"""The same once the engine core is dead (`EngineDeadError.CLIENT_MESSAGE`)."""
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

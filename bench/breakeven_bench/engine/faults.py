@@ -25,17 +25,25 @@ class FaultKind(StrEnum):
     ERROR_EVENT = "error_event"
     STATUS = "status"
     SLOW_EVENTS = "slow_events"
+    CORE_DEAD = "core_dead"
 
 
 DESCRIPTIONS: dict[FaultKind, str] = {
     FaultKind.NONE: "serve again",
-    FaultKind.LOADING: "answer 503 on every path but this one, /health included",
+    FaultKind.LOADING: (
+        "answer 503 on every path but this one, /health included, as a proxy before a loading engine does (vLLM itself "
+        "accepts no connection until it has loaded, see refuse)"
+    ),
     FaultKind.REFUSE: 'close the listening socket and idle connections for "seconds" (required)',
     FaultKind.HANG_BEFORE_HEAD: "take requests for text and answer nothing, not even a head, until the fault is over",
     FaultKind.DIE_MID_STREAM: 'cut the connection under a stream after "after_events" events (default 3)',
     FaultKind.ERROR_EVENT: 'end a stream with an error event after "after_events" events (default 3)',
     FaultKind.STATUS: 'answer requests for text with "code": 429, 500 or 503',
     FaultKind.SLOW_EVENTS: 'make every engine step "gap_ms" milliseconds of wall time longer (default 500)',
+    FaultKind.CORE_DEAD: (
+        "kill the engine core: what is being served fails, /health is 503, requests for text are 500, and within five "
+        "seconds the process ends"
+    ),
 }
 
 _COUNTABLE = {FaultKind.HANG_BEFORE_HEAD, FaultKind.DIE_MID_STREAM, FaultKind.ERROR_EVENT, FaultKind.STATUS}
@@ -66,6 +74,9 @@ def parse_fault(document: Any) -> FaultRequest:
         raise ValueError(message) from None
     if fault.fault is FaultKind.REFUSE and fault.seconds is None:
         message = "seconds: refuse needs it, since nothing could switch the engine back on"
+        raise ValueError(message)
+    if fault.fault is FaultKind.CORE_DEAD and fault.seconds is not None:
+        message = "seconds: nothing revives a dead core"
         raise ValueError(message)
     if fault.count is not None and fault.fault not in _COUNTABLE:
         message = f"count: {fault.fault} does not hit single requests"

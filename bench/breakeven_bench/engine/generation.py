@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from breakeven_bench.engine.answers import Answer
-from breakeven_bench.engine.errors import GENERATION_FAILED
+from breakeven_bench.engine.errors import GENERATION_FAILED, EngineError
 from breakeven_bench.engine.events import DONE, Choice, Envelope, StreamEvents, Usage, answer_body, error_event
 from breakeven_bench.engine.faults import FaultKind, FaultRequest
 from breakeven_bench.engine.intake import Order
@@ -39,8 +39,8 @@ class Sink(Protocol):
         """Break the connection."""
 
 
-MetricsOf = Callable[[Sequence], dict[str, Any] | None]
-"""The `metrics` object of a finished sequence."""
+MetricsOf = Callable[[Sequence, bool], dict[str, Any] | None]
+"""The `metrics` object of a finished sequence, and whether a stop string ended it."""
 
 
 @dataclass(slots=True)
@@ -82,6 +82,12 @@ class Generation:
     def sequences(self) -> list[Sequence]:
         """What the scheduler is to run."""
         return [choice.sequence for choice in self.order.choices]
+
+    def siblings(self, sequence: Sequence) -> list[Sequence]:
+        """The sequences of the same prompt, itself among them."""
+        count = self.order.choices_per_prompt
+        first = self._choices[sequence].index // count * count
+        return [choice.sequence for choice in self.order.choices[first : first + count]]
 
     def finish_reason(self, sequence: Sequence) -> str:
         """How the answer of a sequence ends."""
@@ -165,10 +171,20 @@ class Generation:
 
     def _metrics(self) -> dict[str, Any] | None:
         """Only for a single sequence, as in vLLM."""
-        return self._metrics_of(self.order.choices[0].sequence) if len(self.order.choices) == 1 else None
+        if len(self.order.choices) != 1:
+            return None
+        (choice,) = self.order.choices
+        return self._metrics_of(choice.sequence, choice.answer.stop_reason is not None)
+
+    def fail(self, error: EngineError) -> None:
+        """End with an error: a stream, whose head has gone out, with an event and, like vLLM's, with [DONE]."""
+        if self.order.stream:
+            self._sink.end_stream(error_event(error) + DONE)
+        else:
+            self._sink.answer(error.status, error.body())
 
     def _break_off(self, fault: FaultRequest) -> None:
         if fault.fault is FaultKind.ERROR_EVENT:
-            self._sink.end_stream(error_event(GENERATION_FAILED) + DONE)
+            self.fail(GENERATION_FAILED)
         else:
             self._sink.cut()

@@ -20,12 +20,18 @@ from breakeven_bench.engine.acceptance import (
     workload_named,
 )
 from breakeven_bench.engine.answers import Answer, Book, Ending, answer, natural_length
-from breakeven_bench.engine.errors import invalid_parameter, prompt_too_long, unknown_model
+from breakeven_bench.engine.errors import (
+    EngineError,
+    invalid_parameter,
+    prompt_too_long,
+    too_many_tokens,
+    unknown_model,
+)
 from breakeven_bench.engine.options import EngineOptions
 from breakeven_bench.engine.prompts import count_tokens, digest, render_chat, render_prompt
 from breakeven_bench.engine.protocol import ChatRequest, CompletionRequest, GenerationRequest
 from breakeven_bench.engine.request_metrics import SpeculationDetail
-from breakeven_bench.engine.sampling import SamplingParams, check_speculation, resolve
+from breakeven_bench.engine.sampling import SamplingParams, resolve, speculation_refusal
 from breakeven_bench.engine.scheduler import BLOCK_TOKENS, Sequence
 
 WORKLOAD_HEADER = "x-breakeven-workload"
@@ -43,7 +49,11 @@ class PlannedChoice:
 class Order:
     """One accepted request. `prompt_tokens` counts every prompt once, however many choices it gets.
 
+    `choices` holds `choices_per_prompt` for the first prompt, then as many for the next one.
+
     A stream gets an event when at least `stream_interval` tokens are new, for the first token and for the last.
+    `refusal` is what the engine has against it. In vLLM the HTTP server finds that out only when it hands the request
+    over, when a stream has been answered with 200: there the refusal comes as an event.
     """
 
     choices: list[PlannedChoice]
@@ -53,6 +63,8 @@ class Order:
     usage: bool
     continuous_usage: bool
     stream_interval: int = 1
+    choices_per_prompt: int = 1
+    refusal: EngineError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +81,9 @@ class Intake:
     def chat(self, request: ChatRequest, workload_header: str | None, now_s: float) -> Order:
         """What to generate for a conversation that arrives at `now_s`."""
         self.check_model(request.model)
-        prompt = render_chat(request.messages, request.tools)
-        return self._accept(request, [prompt], request.output_limit, workload_header, now_s)
+        prompt, limit = render_chat(request.messages, request.tools), request.output_limit
+        self._check_limit("max_tokens" if request.max_completion_tokens is None else "max_completion_tokens", limit)
+        return self._accept(request, [prompt], limit, workload_header, now_s)
 
     def completion(self, request: CompletionRequest, workload_header: str | None, now_s: float) -> Order:
         """What to generate for one or several prompts that arrive at `now_s`."""
@@ -78,12 +91,18 @@ class Intake:
         prompts = [render_prompt(prompt) for prompt in request.prompts]
         if not prompts:
             raise invalid_parameter("Either prompt or prompt_embeds must be provided and non-empty.", "prompt")
+        self._check_limit("max_tokens", request.max_tokens)
         return self._accept(request, prompts, request.max_tokens, workload_header, now_s)
 
     def check_model(self, model: str | None) -> None:
         """Raise where the request names a model that is not served; no name, or an empty one, is any model."""
         if model and model not in self.options.models:
             raise unknown_model(model, self.options.models)
+
+    def _check_limit(self, param: str, limit: int | None) -> None:
+        """A limit beyond the context length is refused, one beyond what the prompt leaves of it only cut."""
+        if limit is not None and limit > self.options.max_model_len:
+            raise too_many_tokens(param, limit, self.options.max_model_len)
 
     def _accept(
         self, request: GenerationRequest, prompts: list[bytes], limit: int | None, header: str | None, now_s: float
@@ -94,8 +113,6 @@ class Intake:
             raise prompt_too_long(max(counts), self.options.max_model_len)
         tokens_max = room if limit is None else min(room, limit)
         params = resolve(request, self.options.defaults, tokens_max)
-        if self.options.speculation.enabled:
-            check_speculation(params)
         hints = _Hints.of(request, header)
         choices = [self._plan(prompt, index, params, hints, now_s) for prompt in prompts for index in range(params.n)]
         return Order(
@@ -106,6 +123,8 @@ class Intake:
             usage=request.reports_usage,
             continuous_usage=request.reports_usage_continuously,
             stream_interval=request.stream_interval or 1,
+            choices_per_prompt=params.n,
+            refusal=speculation_refusal(params) if self.options.speculation.enabled else None,
         )
 
     def _plan(self, prompt: bytes, index: int, params: SamplingParams, hints: "_Hints", now_s: float) -> PlannedChoice:

@@ -12,7 +12,8 @@ from collections.abc import Sequence as Ordered
 from breakeven_bench.engine.families import Family, Kind, families
 from breakeven_bench.engine.scheduler import Emission, Sequence
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
+"""As prometheus-client names its text since 0.22; below 1.0.0 it is the same text by the name of 0.0.4."""
 
 
 class Histogram:
@@ -61,7 +62,7 @@ class Metrics:
         return self._histograms[name]
 
     def page(self) -> bytes:
-        """The page in Prometheus' text format 0.0.4."""
+        """The page in Prometheus' text format."""
         lines: list[str] = []
         for page in self._pages:
             name = page.family.name
@@ -77,10 +78,13 @@ class Recorder:
         self._between = metrics.histogram("vllm:inter_token_latency_seconds")
         self._first = metrics.histogram("vllm:time_to_first_token_seconds")
 
-    def observe_arrival(self, sequences: int, tokens_max: int) -> None:
-        """A request was queued."""
-        self.metrics.observe("vllm:request_params_n", sequences)
-        self.metrics.observe("vllm:request_max_num_generation_tokens", tokens_max)
+    def observe_request(self, generated: Ordered[int]) -> None:
+        """All choices of one prompt have ended, with so many tokens each.
+
+        Despite its help text, the family about the maximum holds the longest of them, not what was asked for.
+        """
+        self.metrics.observe("vllm:request_params_n", len(generated))
+        self.metrics.observe("vllm:request_max_num_generation_tokens", max(generated))
 
     def observe_step(self, emissions: Ordered[Emission], preempted: int, now_s: float) -> None:
         """A step ended: one observation of inter-token latency per sequence, however many tokens it got."""
@@ -108,7 +112,7 @@ class Recorder:
             self._observe_drafts(verified)
 
     def observe_finished(self, sequence: Sequence, reason: int, tokens_max: int, now_s: float) -> None:
-        """A sequence ended; `reason` is its place in `FINISH_REASONS`. An aborted one may not have begun."""
+        """A sequence ended; `reason` is its place in `FINISH_REASONS`. One that failed may not have begun."""
         metrics = self.metrics
         metrics.add("vllm:request_success", position=reason)
         metrics.observe("vllm:e2e_request_latency_seconds", now_s - sequence.queued_s)

@@ -172,6 +172,8 @@ def _check_before(kind: type[BaseModel], document: dict[str, Any]) -> None:
     if kind is ChatRequest and document.get("tools") == []:
         message = "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely."
         raise invalid_parameter(message, "tools")
+    if kind is ChatRequest and document.get("tool_choice") not in (None, "none") and document.get("tools") is None:
+        raise invalid_parameter("When using `tool_choice`, `tools` must be set.", "tool_choice")
 
 
 def _validation_error(faults: list[dict[str, Any]]) -> EngineError:

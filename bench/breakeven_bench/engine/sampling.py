@@ -59,11 +59,12 @@ def resolve(request: GenerationRequest, defaults: SamplingDefaults, max_tokens: 
     return _greedy(params) if temperature < GREEDY_BELOW else params
 
 
-def check_speculation(params: SamplingParams) -> None:
-    """Raise what a speculative engine answers to parameters that its rejection sampler cannot honour."""
+def speculation_refusal(params: SamplingParams) -> EngineError | None:
+    """What a speculative engine answers to parameters that its rejection sampler cannot honour, None to all others."""
     if params.min_p > MIN_P_EPSILON or params.has_logit_bias:
         message = "The min_p and logit_bias sampling parameters are not yet supported with speculative decoding."
-        raise invalid_parameter(message)
+        return invalid_parameter(message)
+    return None
 
 
 def _first(*candidates: float | None) -> float:

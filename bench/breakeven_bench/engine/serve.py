@@ -73,19 +73,38 @@ class Listener:
 async def run_engine(
     options: EngineOptions, host: str, port: int, announce: Callable[[int], None], stop: asyncio.Event
 ) -> None:
-    """Serve until `stop` is set; `announce` is called with the port once connections are accepted. Raises OSError."""
+    """Serve until `stop` is set; `announce` is called with the port once connections are accepted. Raises OSError.
+
+    Once it is set nothing is accepted, and what is being served gets nothing more, neither a token nor an end: like
+    vLLM, whose engine core ends at once while its HTTP server waits for its clients to leave. Cancelled, it breaks
+    their connections.
+    """
     clock = LoopClock(asyncio.get_running_loop())
     faults = FaultSwitch()
     core = EngineCore(options, clock, faults, wall_s())
     listener = Listener(host, port)
-    surroundings = Surroundings(clock, wall_s, _random_id, listener.refuse)
+    surroundings = Surroundings(clock, wall_s, _random_id, listener.refuse, stop.set)
     application = Application(core, Intake(options, write_book(), _chance_of), faults, surroundings)
     server = HttpServer(application.handle)
     chosen = await listener.open(server)
     announce(chosen)
-    await stop.wait()
-    listener.close()
-    server.abort_all()
+    try:
+        await stop.wait()
+        listener.close()
+        core.halt()
+        await _left(server)
+    finally:
+        listener.close()
+        server.abort_all()
+
+
+async def _left(server: HttpServer) -> None:
+    """Close what is idle and wait for the clients of the rest to leave."""
+    empty = asyncio.Event()
+    server.on_empty = empty.set
+    server.close_idle()
+    if server.connections:
+        await empty.wait()
 
 
 def _chance_of(seed: int) -> Callable[[], float]:
@@ -105,7 +124,9 @@ def _surface(task: asyncio.Task[None]) -> None:
 
 
 def serve(options: EngineOptions, host: str, port: int, announce: Callable[[int], None]) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit status of the process.
+    """Serve until SIGTERM or SIGINT, and then until all clients have left, or a second signal does not wait for them.
+
+    Returns the exit status of the process.
 
     An error that no request caused ends the process: an engine that lost a step in silence would falsify measurements.
     """
@@ -125,10 +146,19 @@ def serve(options: EngineOptions, host: str, port: int, announce: Callable[[int]
             stop.set()
 
         loop.set_exception_handler(fail)
+        serving = asyncio.ensure_future(run_engine(options, host, port, ready, stop))
+
+        def end() -> None:
+            if stop.is_set():
+                serving.cancel()
+            stop.set()
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
+            loop.add_signal_handler(number, end)
         try:
-            await run_engine(options, host, port, ready, stop)
+            await asyncio.wait([serving])
+            if not serving.cancelled():
+                serving.result()
         except OSError as error:
             print(f"breakeven-bench engine: cannot listen on {host}:{port}: {error.strerror}", file=sys.stderr)
             return EXIT_CANNOT_LISTEN

@@ -54,12 +54,19 @@ async def stream(http, **fields):
 # What is refused
 
 
-@pytest.mark.parametrize("path", ["/", "/v1/embeddings", "/v1/chat", "/metrics2", "/v1/chat/completions/"])
+@pytest.mark.parametrize("path", ["/", "/v1/embeddings", "/v1/chat", "/metrics2"])
 async def test_a_path_that_vllm_would_not_have_is_not_found(path):
     async with asking() as http:
         answer = await http.post(path, json={})
     assert answer.status_code == 404
-    assert answer.json() == {"error": {"message": "Not Found", "type": "Not Found", "param": None, "code": 404}}
+    assert answer.json() == {"detail": "Not Found"}
+
+
+async def test_a_slash_too_many_is_sent_to_the_path_without_it():
+    async with asking() as http:
+        answer = await http.post(f"{CHAT}/", json={})
+    assert (answer.status_code, answer.content) == (307, b"")
+    assert httpx.URL(answer.headers["location"]).path == CHAT
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", CHAT), ("POST", "/health"), ("PUT", "/sim/faults")])
@@ -67,7 +74,8 @@ async def test_a_path_asked_with_another_method_is_not_allowed(method, path):
     async with asking() as http:
         answer = await http.request(method, path)
     assert answer.status_code == 405
-    assert answer.json()["error"]["type"] == "Method Not Allowed"
+    assert answer.json() == {"detail": "Method Not Allowed"}
+    assert set(answer.headers["allow"].split(", ")) <= {"GET", "POST"}
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/completions", "/tokenize", "/detokenize"])
@@ -160,7 +168,7 @@ async def test_the_metrics_page_is_what_prometheus_expects():
     async with asking(speculation=EAGLE3) as http:
         answer = await http.get("/metrics")
         with_slash = await http.get("/metrics/")
-    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert answer.headers["content-type"] == "text/plain; version=1.0.0; charset=utf-8"
     names = {family.name for family in text_string_to_metric_families(answer.text)}
     assert {"vllm:num_requests_running", "vllm:spec_decode_num_drafts", "breakeven_sim_steps"} <= names
     assert with_slash.status_code == 200
@@ -246,7 +254,7 @@ async def test_a_client_that_leaves_frees_the_engine():
             return await shown(http, "vllm:num_requests_running") == 0
 
         await eventually(freed)
-        assert await shown(http, "vllm:request_success_total", finished_reason="abort") == 1
+        assert await shown(http, "vllm:generation_tokens_total") < 8000
 
 
 @pytest.mark.slow
@@ -258,6 +266,15 @@ async def test_many_streams_at_once_all_get_their_own_answer():
         assert await shown(http, "vllm:request_success_total", finished_reason="length") == 48
     assert [text_of(events) for events in answers] == [one["choices"][0]["message"]["content"] for one in whole]
     assert len({text_of(events) for events in answers}) > 20
+
+
+async def test_a_refusal_of_the_engine_is_a_400_and_in_a_stream_an_event_of_a_200():
+    async with asking(speculation=EAGLE3) as http:
+        whole = await http.post(CHAT, json={**SHORT, "temperature": 0.7, "min_p": 0.05})
+        events = await stream(http, temperature=0.7, min_p=0.05)
+        assert whole.status_code == 400
+        assert events == [whole.json(), "[DONE]"]
+        assert await shown(http, "vllm:request_params_n_count") == 0
 
 
 # Faults
@@ -374,3 +391,22 @@ async def test_an_engine_that_refuses_cannot_be_reached_and_listens_again_on_the
                 return False
 
         await eventually(back)
+
+
+async def test_a_dead_core_fails_what_is_served_is_unhealthy_and_ends_the_engine_with_the_next_request():
+    async with running_engine(time_scale=10.0) as engine, client_of(engine) as http:
+        async with http.stream("POST", CHAT, json={**SHORT, "max_tokens": 8000, "stream": True}) as served:
+            await switch(http, fault="core_dead")
+            assert (await served.aread()).endswith(b'"code":500}}\n\ndata: [DONE]\n\n')
+        assert (await http.get("/health")).status_code == 503
+        assert not engine.stop.is_set()
+        answer = await http.post(CHAT, json=SHORT)
+        assert (answer.status_code, answer.json()["error"]["type"]) == (500, "InternalServerError")
+        await asyncio.wait_for(engine.stop.wait(), 2)
+
+
+async def test_a_dead_core_ends_the_engine_by_itself(monkeypatch):
+    monkeypatch.setattr("breakeven_bench.engine.application.WATCHDOG_S", 0.02)
+    async with running_engine() as engine, client_of(engine) as http:
+        await switch(http, fault="core_dead")
+        await asyncio.wait_for(engine.stop.wait(), 2)

@@ -6,6 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from breakeven_bench.engine.answers import write_book
 from breakeven_bench.engine.core import EngineCore
 from breakeven_bench.engine.events import Endpoint, Envelope
+from breakeven_bench.engine.families import FINISH_REASONS
 from breakeven_bench.engine.faults import FaultSwitch, parse_fault
 from breakeven_bench.engine.generation import Generation
 from breakeven_bench.engine.hardware import NO_DRAFTER, PROFILES, step_s
@@ -53,7 +54,7 @@ class Bench:
         return self.shown("vllm:request_success_total", finished_reason=reason)
 
 
-def test_a_client_that_leaves_frees_its_slot_and_is_counted_as_aborted():
+def test_a_client_that_leaves_frees_its_slot_and_what_it_had_of_its_answer_is_all_that_is_counted():
     bench = Bench()
     made, sink = bench.request(max_tokens=100)
     bench.clock.turn()
@@ -61,7 +62,10 @@ def test_a_client_that_leaves_frees_its_slot_and_is_counted_as_aborted():
     bench.core.abort(made)
     assert bench.shown("vllm:num_requests_running") == 0
     assert bench.shown("vllm:kv_cache_usage_perc") == 0
-    assert bench.finished("abort") == 1
+    assert bench.shown("vllm:generation_tokens_total") == 2
+    assert {reason: bench.finished(reason) for reason in FINISH_REASONS} == dict.fromkeys(FINISH_REASONS, 0)
+    assert bench.shown("vllm:e2e_request_latency_seconds_count") == 0
+    assert bench.shown("vllm:request_params_n_count") == 0
     written = len(sink.written)
     bench.clock.run()
     assert len(sink.written) == written
@@ -71,8 +75,9 @@ def test_leaving_after_the_end_changes_nothing():
     bench = Bench()
     made, _ = bench.request()
     bench.clock.run()
+    page = bench.core.page()
     bench.core.abort(made)
-    assert (bench.finished("length"), bench.finished("abort")) == (1, 0)
+    assert (bench.finished("length"), bench.core.page()) == (1, page)
 
 
 def test_leaving_with_several_choices_aborts_those_that_still_run():
@@ -80,9 +85,24 @@ def test_leaving_with_several_choices_aborts_those_that_still_run():
     made, _ = bench.request(n=3, temperature=1.0, max_tokens=50)
     bench.clock.turn()
     bench.core.abort(made)
-    assert bench.finished("abort") == 3
+    assert bench.shown("vllm:num_requests_running") == 0
     bench.clock.run()
     assert bench.clock.pending == 0
+    assert bench.shown("vllm:generation_tokens_total") == 3
+
+
+def test_a_request_of_several_choices_counts_once_when_the_last_has_ended_with_the_longest_of_them():
+    bench = Bench()
+    made, _ = bench.request(n=3, temperature=1.0, ignore_eos=False, max_tokens=400)
+    lengths = sorted(choice.answer.tokens for choice in made.order.choices)
+    assert len(set(lengths)) == 3
+    for _ in range(lengths[1]):  # a plain engine gives every choice a token per step
+        bench.clock.turn()
+    assert (bench.shown("vllm:num_requests_running"), bench.shown("vllm:request_params_n_count")) == (1, 0)
+    bench.clock.run()
+    assert (bench.shown("vllm:request_params_n_count"), bench.shown("vllm:request_params_n_sum")) == (1, 3)
+    assert bench.shown("vllm:request_max_num_generation_tokens_sum") == max(lengths)
+    assert bench.shown("vllm:request_params_max_tokens_sum") == 3 * 400
 
 
 def test_a_stream_that_breaks_off_ends_as_an_error_and_frees_its_slot():
@@ -100,6 +120,38 @@ def test_when_one_choice_breaks_the_stream_off_its_siblings_of_the_same_step_emi
     bench.clock.run()
     assert sink.was_cut
     assert bench.finished("error") == 3
+
+
+def test_when_the_core_dies_everything_fails_at_once_and_nothing_more_is_emitted_or_counted():
+    bench = Bench()
+    made, stream = bench.request(max_tokens=100)
+    _, whole = bench.request(stream=False, n=2, temperature=1.0, max_tokens=100)
+    bench.clock.turn()
+    bench.clock.turn()
+    page = bench.core.page()
+    assert bench.core.die() is True
+    assert stream.events[-1] == "[DONE]"
+    assert stream.events[-2]["error"]["code"] == whole.status == 500
+    bench.core.abort(made)
+    bench.clock.run()
+    assert (bench.core.page(), bench.clock.pending) == (page, 0)
+
+
+def test_a_core_that_dies_under_streams_alone_is_noticed_by_nobody():
+    bench = Bench()
+    bench.request(max_tokens=100)
+    assert bench.core.die() is False
+    assert Bench().core.die() is False
+
+
+def test_a_halted_core_tells_nobody_and_does_nothing_more():
+    bench = Bench()
+    _, sink = bench.request(max_tokens=100)
+    bench.clock.turn()
+    written = list(sink.written)
+    bench.core.halt()
+    bench.clock.run()
+    assert (sink.written, sink.ended, sink.was_cut) == (written, False, False)
 
 
 def test_an_engine_at_rest_has_no_timer():
@@ -240,7 +292,17 @@ def test_an_engine_that_was_asked_for_no_metrics_reports_none():
     bench = Bench(speculation=EAGLE3)
     made, _ = bench.request()
     bench.clock.run()
-    assert bench.core.metrics_of(made.sequences[0]) is None
+    assert bench.core.metrics_of(made.sequences[0], False) is None
+
+
+@pytest.mark.parametrize(("stop", "told"), [(["@@"], True), (["e", "a", "o"], False)])
+def test_an_answer_that_a_stop_string_ended_says_nothing_of_its_drafts(stop, told):
+    bench = Bench(speculation=EAGLE3, speculation_detail=SpeculationDetail.SUMMARY, request_timing=True)
+    _, sink = bench.request(stream=False, stop=stop, max_tokens=60)
+    bench.clock.run()
+    metrics = sink.answered["metrics"]
+    assert metrics["time_to_first_token_ms"] > 0
+    assert (metrics["speculative_decoding"] is not None) is told
 
 
 def test_a_step_that_nobody_began_is_an_error_of_ours():

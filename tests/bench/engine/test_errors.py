@@ -5,12 +5,14 @@ import json
 import pytest
 
 from breakeven_bench.engine.errors import (
+    CORE_DEAD,
     GENERATION_FAILED,
     UNREADABLE_BODY,
     EngineError,
     compact_json,
     invalid_parameter,
     prompt_too_long,
+    too_many_tokens,
     unknown_model,
 )
 
@@ -46,9 +48,23 @@ def test_a_long_prompt_is_told_both_lengths():
     assert error.param == "input_tokens"
 
 
+def test_a_limit_beyond_the_context_is_told_by_its_own_name():
+    error = too_many_tokens("max_completion_tokens", 9000, 8192)
+    assert error.message == (
+        "max_completion_tokens=9000 cannot be greater than max_model_len=8192. Please request fewer output tokens. "
+        "(parameter=max_completion_tokens, value=9000)"
+    )
+    assert (error.status, error.param) == (400, "max_completion_tokens")
+
+
 def test_a_failure_inside_the_engine_is_a_server_error_and_an_unreadable_body_is_not():
-    assert (GENERATION_FAILED.status, GENERATION_FAILED.type) == (500, "InternalServerError")
-    assert (UNREADABLE_BODY.status, UNREADABLE_BODY.type) == (400, "Bad Request")
+    for failure in (GENERATION_FAILED, CORE_DEAD):
+        assert (failure.status, failure.type) == (500, "InternalServerError")
+    assert UNREADABLE_BODY.status == 400
+
+
+def test_an_error_of_the_framework_is_told_in_its_own_shape():
+    assert UNREADABLE_BODY.body() == b'{"detail":"There was an error parsing the body"}'
 
 
 def test_json_is_compact_utf8_as_starlette_writes_it():

@@ -27,6 +27,7 @@ def switched(**document):
         ({"fault": "status", "count": 0}, "count: Input should be greater than or equal to 1"),
         ({"fault": "slow_events", "count": 2}, "count: slow_events does not hit single requests"),
         ({"fault": "die_mid_stream", "after_events": 0}, "after_events: Input should be greater than or equal to 1"),
+        ({"fault": "core_dead", "seconds": 5}, "seconds: nothing revives a dead core"),
         ({"fault": "slow_events", "gap_ms": -1}, "gap_ms: Input should be greater than or equal to 0"),
     ],
 )
@@ -77,7 +78,8 @@ def test_a_fault_of_streams_leaves_other_requests_alone():
 
 
 @pytest.mark.parametrize(
-    "document", [{"fault": "loading"}, {"fault": "refuse", "seconds": 1}, {"fault": "slow_events"}]
+    "document",
+    [{"fault": "loading"}, {"fault": "refuse", "seconds": 1}, {"fault": "slow_events"}, {"fault": "core_dead"}],
 )
 def test_a_fault_of_the_whole_engine_hits_no_single_request(document):
     assert switched(**document).strike(NOW, stream=True) is None

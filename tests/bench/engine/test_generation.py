@@ -3,6 +3,7 @@
 import pytest
 
 from breakeven_bench.engine.answers import write_book
+from breakeven_bench.engine.errors import CORE_DEAD
 from breakeven_bench.engine.events import Endpoint, Envelope
 from breakeven_bench.engine.faults import parse_fault
 from breakeven_bench.engine.generation import Generation
@@ -23,7 +24,7 @@ def generation(sink, fault=None, endpoint=Endpoint.CHAT, **fields):
     else:
         order = INTAKE.completion(CompletionRequest.model_validate(asked), None, 0.0)
     envelope = Envelope(endpoint, "id-1", 1, "m", "f")
-    made = Generation(order, envelope, sink, lambda _: METRICS, fault and parse_fault(fault))
+    made = Generation(order, envelope, sink, lambda *_: METRICS, fault and parse_fault(fault))
     made.start()
     return made
 
@@ -61,6 +62,17 @@ def test_an_error_in_a_stream_comes_after_so_many_events_and_the_stream_ends_pro
     ]
     assert sink.ended
     assert not sink.was_cut
+
+
+def test_a_failure_ends_a_stream_with_an_event_and_is_the_whole_of_another_answer():
+    stream, whole = RememberingSink(), RememberingSink()
+    made = generation(stream)
+    give(made, 1)
+    made.fail(CORE_DEAD)
+    generation(whole, stream=False).fail(CORE_DEAD)
+    *_, told, done = stream.events
+    assert (told, done, stream.ended) == (whole.answered, "[DONE]", True)
+    assert whole.status == told["error"]["code"] == 500
 
 
 def test_a_stream_has_its_head_before_its_first_token_and_a_whole_answer_has_not():
@@ -146,6 +158,15 @@ def test_a_whole_answer_of_several_choices_waits_for_all_and_has_no_metrics():
     give(made, 10, choice=0)
     assert [choice["index"] for choice in sink.answered["choices"]] == [0, 1]
     assert sink.answered["metrics"] is None
+
+
+def test_siblings_are_the_choices_of_the_same_prompt():
+    made = generation(
+        RememberingSink(), endpoint=Endpoint.COMPLETION, prompt=["a", "b"], n=3, temperature=1.0, max_tokens=2
+    )
+    for sequence in made.sequences[:3]:
+        assert made.siblings(sequence) == made.sequences[:3]
+    assert made.siblings(made.sequences[4]) == made.sequences[3:]
 
 
 def test_a_text_stream_has_no_role_and_counts_each_prompt_by_itself():

@@ -56,6 +56,20 @@ def test_a_prompt_that_leaves_no_room_is_refused():
         chat(intake(max_model_len=64), messages=[{"role": "user", "content": "x" * 300}])
 
 
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+def test_a_limit_beyond_the_context_is_refused_by_its_name_and_one_that_the_prompt_leaves_no_room_for_is_cut(name):
+    with pytest.raises(EngineError, match=f"{name}=65 cannot be greater than max_model_len=64") as caught:
+        chat(intake(max_model_len=64), **{name: 65})
+    assert caught.value.param == name
+    cut = chat(intake(max_model_len=64), **{name: 64}, ignore_eos=True)
+    assert cut.tokens_max == 64 - cut.prompt_tokens
+
+
+def test_so_it_is_on_text_completions():
+    with pytest.raises(EngineError, match="max_tokens=65 cannot be greater than max_model_len=64"):
+        completion(intake(max_model_len=64), prompt="a", max_tokens=65)
+
+
 def test_no_prompt_is_refused():
     with pytest.raises(EngineError, match="must be provided and non-empty"):
         completion(prompt=[])
@@ -69,14 +83,13 @@ def test_a_hint_that_is_no_number_is_refused_rather_than_ignored(hint):
 
 
 def test_min_p_is_refused_on_a_speculative_engine_only():
-    assert chat(min_p=0.05, temperature=0.7)
-    with pytest.raises(EngineError, match="not yet supported with speculative decoding"):
-        chat(intake(speculation=EAGLE3), min_p=0.05, temperature=0.7)
+    assert chat(min_p=0.05, temperature=0.7).refusal is None
+    refused = chat(intake(speculation=EAGLE3), min_p=0.05, temperature=0.7).refusal
+    assert "not yet supported with speculative decoding" in refused.message
 
 
 def test_a_models_own_min_p_makes_a_bare_request_fail_on_a_speculative_engine():
-    with pytest.raises(EngineError, match="not yet supported"):
-        chat(intake(speculation=EAGLE3, defaults=SamplingDefaults(1.3, min_p=0.05)))
+    assert chat(intake(speculation=EAGLE3, defaults=SamplingDefaults(1.3, min_p=0.05))).refusal is not None
 
 
 def test_equal_requests_are_equal_in_answer_and_luck():
@@ -114,7 +127,7 @@ def test_several_prompts_make_choices_of_their_own():
 
 
 def test_output_goes_no_further_than_the_context_allows():
-    order = chat(intake(max_model_len=40), ignore_eos=True, max_tokens=1000)
+    order = chat(intake(max_model_len=40), ignore_eos=True, max_tokens=40)
     assert order.tokens_max == 40 - order.prompt_tokens == only(order).sequence.output_tokens
 
 

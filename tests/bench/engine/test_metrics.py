@@ -196,9 +196,10 @@ def test_a_single_token_has_no_time_per_output_token(recorder):
     assert series(recorder.metrics, "vllm:request_time_per_output_token_seconds_sum") == 0.0
 
 
-def test_an_arrival_counts_its_parameters(recorder):
-    recorder.observe_arrival(3, 64)
+def test_a_request_counts_its_choices_and_the_longest_of_them(recorder):
+    recorder.observe_request([12, 64, 3])
     assert series(recorder.metrics, "vllm:request_params_n_sum") == 3
+    assert series(recorder.metrics, "vllm:request_max_num_generation_tokens_count") == 1
     assert series(recorder.metrics, "vllm:request_max_num_generation_tokens_sum") == 64
 
 

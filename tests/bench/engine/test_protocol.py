@@ -108,6 +108,17 @@ def test_an_empty_list_of_tools_is_refused_and_no_list_is_not():
     assert chat(tools=None).tools is None
 
 
+@pytest.mark.parametrize("choice", ["auto", "required", {"type": "function", "function": {"name": "now"}}])
+def test_a_choice_among_tools_needs_tools(choice):
+    assert refused(ChatRequest, {"messages": HI, "tool_choice": choice}).param == "tool_choice"
+    assert chat(tool_choice=choice, tools=[{"type": "function", "function": {"name": "now"}}]).tools
+
+
+@pytest.mark.parametrize("choice", [None, "none"])
+def test_no_choice_needs_none(choice):
+    assert chat(tool_choice=choice).tools is None
+
+
 @pytest.mark.parametrize("fields", [{}, {"prompt": None}, {"prompt": ""}])
 def test_a_completion_needs_a_prompt(fields):
     assert refused(CompletionRequest, fields).param == "prompt"

@@ -6,7 +6,7 @@ import pytest
 
 from breakeven_bench.engine.errors import EngineError
 from breakeven_bench.engine.protocol import ChatRequest
-from breakeven_bench.engine.sampling import check_speculation, resolve
+from breakeven_bench.engine.sampling import resolve, speculation_refusal
 from breakeven_policies.request import SamplingDefaults
 
 NO_DEFAULTS = SamplingDefaults()
@@ -107,12 +107,11 @@ def test_seed_minus_one_is_no_seed_and_null_n_is_one():
 @pytest.mark.parametrize("fields", [{"min_p": 0.05}, {"min_p": 2e-5}, {"logit_bias": {"50": -5}}])
 def test_a_speculative_engine_refuses_min_p_and_logit_bias(fields):
     params = resolved(temperature=0.7, **fields)
-    with pytest.raises(EngineError) as caught:
-        check_speculation(params)
-    assert caught.value.message == (
+    refused = speculation_refusal(params)
+    assert refused.message == (
         "The min_p and logit_bias sampling parameters are not yet supported with speculative decoding."
     )
-    assert (caught.value.status, caught.value.type, caught.value.param) == (400, "BadRequestError", None)
+    assert (refused.status, refused.type, refused.param) == (400, "BadRequestError", None)
 
 
 @pytest.mark.parametrize(
@@ -128,4 +127,4 @@ def test_a_speculative_engine_refuses_min_p_and_logit_bias(fields):
     ],
 )
 def test_a_speculative_engine_accepts_everything_else(fields):
-    check_speculation(resolved(**fields))
+    assert speculation_refusal(resolved(**fields)) is None

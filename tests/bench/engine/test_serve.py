@@ -1,12 +1,14 @@
 """The engine as a process: it says when it is ready, ends on a signal, and ends when it is broken."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import re
 import signal
 import socket
 import sys
+from threading import Thread
 
 import pytest
 
@@ -74,17 +76,21 @@ async def test_a_port_that_was_taken_meanwhile_is_no_silent_end():
     assert isinstance(failures[0], OSError)
 
 
-async def test_stopping_cuts_what_is_being_served():
+async def test_stopping_accepts_nothing_and_leaves_what_is_being_served_without_an_end_until_its_client_leaves():
     async with running_engine(time_scale=1.0) as engine:
         reader, writer = await asyncio.open_connection("127.0.0.1", engine.port)
         body = b'{"messages":[],"stream":true,"max_tokens":5000,"ignore_eos":true}'
         head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
         writer.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
         await reader.readuntil(b"\r\n\r\n")
+        _, idle = await asyncio.open_connection("127.0.0.1", engine.port)
         engine.stop.set()
-        rest = await asyncio.wait_for(reader.read(), 1)
-        assert not rest.endswith(b"0\r\n\r\n")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(), 0.1)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", engine.port)
         writer.close()
+        idle.close()
 
 
 @pytest.fixture
@@ -104,6 +110,34 @@ def test_a_signal_ends_it_with_status_zero(thawed, number):
 
     assert serve(EngineOptions(), "127.0.0.1", 0, announce) == 0
     assert ports[0] > 0
+
+
+def test_a_second_signal_does_not_wait_for_clients(thawed):
+    """The client is a thread's, because the engine has this one for itself."""
+    cut = []
+
+    def ask(port):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+            body = b'{"messages":[],"stream":true,"max_tokens":5000,"ignore_eos":true}'
+            head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+            client.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+            client.recv(1)
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGINT)
+            with contextlib.suppress(ConnectionResetError):
+                while client.recv(1 << 16):
+                    pass
+            cut.append(port)
+
+    threads = []
+
+    def announce(port):
+        threads.append(Thread(target=ask, args=(port,)))
+        threads[0].start()
+
+    assert serve(EngineOptions(), "127.0.0.1", 0, announce) == 0
+    threads[0].join(5)
+    assert cut
 
 
 def test_a_port_that_is_taken_is_told_in_one_line(capsys):
