@@ -263,7 +263,8 @@ class Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._next)
             return
         self._busy = False
-        self._resume_reading()
+        if self._paused:
+            self._resume_reading()
         if self._draining:
             self.drain()
         elif self._reader.reading:

@@ -22,8 +22,10 @@ _TEXT_TYPES = frozenset(
 )
 """Events of the typed dialects that carry text; of all others only the whole tells what they mean."""
 
-_TELLING_WORDS = (b'"usage"', b'"error"', b'_reason":"', b'_reason": "', b'"message_', b'"response.')
-"""Six searches for fixed bytes cost half of one for a pattern."""
+_TELLING_WORDS = (b'"usage"', b'"error"', b'_reason":"', b'_reason": "', b'"type"')
+"""Five searches for fixed bytes, 0.35 µs each, cost half of one for a pattern. A type makes an event one of a dialect
+in which only the whole tells what it means.
+"""
 
 
 class _Choice(Struct):

@@ -60,11 +60,12 @@ NO_BODY = frozenset((204, 304))
 class Headers:
     """The header lines of one message; `named` holds the first value of each."""
 
-    __slots__ = ("_dropped", "_lines", "named", "pairs")
+    __slots__ = ("_content", "_dropped", "_lines", "named", "pairs")
 
     def __init__(self, pairs: list[Header]) -> None:
         self.pairs = pairs
         self.named = dict(reversed(pairs))
+        self._content: tuple[bytes, bytes] | None = None
         self._dropped: frozenset[bytes] | None = None
         self._lines = b""
 
@@ -73,11 +74,18 @@ class Headers:
 
     __hash__ = None  # type: ignore[assignment]  # as a list
 
-    def forwarded(self, dropped: frozenset[bytes]) -> bytes:
-        """The lines that go on, each with its line end.
+    # What is answered is kept: the headers of a head that comes again (`recent_heads`) are this same object.
 
-        The last answer is kept: the headers of a head that comes again (`recent_heads`) are this same object.
-        """
+    @property
+    def content(self) -> tuple[bytes, bytes]:
+        """Media type and coding of the body, in lower case and without parameters; empty, `identity`: not named."""
+        if self._content is None:
+            media_type = self.named.get(b"content-type", b"").partition(b";")[0].strip().lower()
+            self._content = media_type, self.named.get(b"content-encoding", b"identity").strip().lower()
+        return self._content
+
+    def forwarded(self, dropped: frozenset[bytes]) -> bytes:
+        """The lines that go on, each with its line end."""
         if dropped is not self._dropped:
             ended = dropped | connection_options(self.pairs) if b"connection" in self.named else dropped
             self._lines = b"".join([b"%b: %b\r\n" % header for header in self.pairs if header[0] not in ended])

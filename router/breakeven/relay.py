@@ -159,7 +159,7 @@ class Relay:
     def on_head(self, head: ResponseHead, body: bytes) -> None:
         """Relay it, or try elsewhere where it says that this engine cannot serve."""
         self._head, self._first_body = head, body
-        self._record.first_byte_s = self._edge.now()
+        self._record.first_byte_s = self._heard_s = self._edge.now()
         self._disarm()
         if head.status == 500 and self._exchange.has_next:
             # A request that no engine can serve and an engine that serves none look alike: its health tells them apart.
@@ -174,7 +174,9 @@ class Relay:
         if passage is None:  # the head is still being judged
             self._first_body += data
             return
-        data = self._watch(passage, data)
+        self._heard_s = now_s = self._edge.now()
+        self._record.bytes_out += len(data)
+        data = passage.feed(data, now_s)
         if data:
             self._client.write(data)
 
@@ -302,7 +304,10 @@ class Relay:
         lines += self._own_lines() + engine.response_line
         if self._passage.streams:
             lines += unbuffered(head.headers)
-        first = self._watch(self._passage, self._first_body)
+        first = self._first_body
+        if first:
+            self._record.bytes_out += len(first)
+            first = self._passage.feed(first, self._heard_s)
         self._client.start(head.status, head.phrase, lines, self._passage.body_bytes, first)
         if self._edge.idle_timeout_s:
             self._arm(self._edge.idle_timeout_s, Event.IDLE_TIMEOUT)
@@ -347,12 +352,6 @@ class Relay:
         self._edge.report(record)
 
     # -- what follows from it
-
-    def _watch(self, passage: Passage, data: bytes) -> bytes:
-        """What goes on of a piece of the answer."""
-        self._heard_s = now_s = self._edge.now()
-        self._record.bytes_out += len(data)
-        return passage.feed(data, now_s) if data else data
 
     async def _ask_health(self) -> None:
         can_serve = await self._edge.is_well(self._exchange.target.backend)

