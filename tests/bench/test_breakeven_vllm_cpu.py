@@ -1,4 +1,4 @@
-"""The plugin replaces one function, only on a CPU and only where it is at fault.
+"""The plugin replaces two functions, only on a CPU and each only where it is at fault.
 
 Neither torch nor vLLM is installed beside the tests: both are stood in for by as much of them as the plugin touches.
 That real vLLM then draws from the right distribution is shown by `tests/contract/test_sampling.py`.
@@ -44,6 +44,24 @@ class Tensor(list):
         self[:] = other
 
 
+class Rows:
+    """No logits at all."""
+
+    shape = (0, 2)
+
+
+def takes_nothing(logits, k):
+    """Top-k of no logits is no logits."""
+    return logits
+
+
+def takes_the_largest_of_nothing(logits, k):
+    """What vLLM 0.32.0 does on a CPU: torch says so with an IndexError or a RuntimeError, by its version."""
+    if not logits.shape[0]:
+        raise IndexError("max(): Expected reduction dim to be specified")
+    return "logits"
+
+
 def works(output, values, totals, replace_from, replace_to, _=None):
     """What the function is to do, in the words of a loop."""
     start = 0
@@ -61,7 +79,7 @@ def drops_its_output(output, values, totals, replace_from, replace_to, _=None):
 def plugin(monkeypatch):
     """The plugin, loaded as if torch were there."""
     torch = ModuleType("torch")
-    torch.zeros = lambda length: Tensor([0.0] * length)
+    torch.zeros = lambda shape: Rows() if isinstance(shape, tuple) else Tensor([0.0] * shape)
     torch.tensor = lambda values, dtype=None: Tensor(values)
     torch.int32 = "int32"
     monkeypatch.setitem(sys.modules, "torch", torch)
@@ -75,14 +93,18 @@ def plugin(monkeypatch):
 def engine(monkeypatch):
     """As much of vLLM as the plugin sees, by platform and by what its function does."""
 
-    def made(implementation, is_cpu=True):
+    def made(implementation, is_cpu=True, apply_top_k=takes_nothing):
         loaded = []
         platform = SimpleNamespace(is_cpu=lambda: is_cpu, import_kernels=lambda: loaded.append("kernels"))
-        kernels = SimpleNamespace(_expand_kernel_impl=implementation, loaded=loaded)
+        sampler = SimpleNamespace(apply_top_k_only=apply_top_k)
+        kernels = SimpleNamespace(_expand_kernel_impl=implementation, loaded=loaded, sampler=sampler)
         for name, members in {
             "vllm": {},
             "vllm.platforms": {"current_platform": platform},
             "vllm.utils": {"cpu_triton_utils": kernels},
+            "vllm.v1": {},
+            "vllm.v1.sample": {},
+            "vllm.v1.sample.ops": {"topk_topp_sampler": sampler},
         }.items():
             module = ModuleType(name)
             vars(module).update(members)
@@ -127,6 +149,21 @@ def test_a_faulty_function_is_replaced_once_the_kernels_are_there(plugin, engine
     assert kernels._expand_kernel_impl is plugin.expand
     assert kernels.loaded == ["kernels"]
     assert "#55005" in caplog.text
+
+
+def test_top_k_of_no_logits_is_no_logits_and_of_some_what_the_engine_says(plugin, engine):
+    sampler = engine(works, apply_top_k=takes_the_largest_of_nothing).sampler
+    plugin.register()
+    plugin.register()
+    nothing = Rows()
+    assert sampler.apply_top_k_only(nothing, None) is nothing
+    assert sampler.apply_top_k_only(SimpleNamespace(shape=(3, 2)), None) == "logits"
+
+
+def test_a_sampler_that_is_right_is_left_alone(plugin, engine):
+    sampler = engine(works).sampler
+    plugin.register()
+    assert sampler.apply_top_k_only is takes_nothing
 
 
 def test_a_second_call_changes_nothing(plugin, engine, caplog):
