@@ -52,16 +52,14 @@ def route(
     obstacle: Reason | None = None
     capable_anywhere = False
     for pool in fleet.pools:
-        is_wanted = wanted(pool)
-        capable = capable_backends(pool, request)
-        ready = [(pool, backend) for backend in capable if backend.health is READY]
-        capable_anywhere = capable_anywhere or bool(capable)
-        if is_wanted:
-            first += ready
-            if not ready:
-                obstacle = obstacle or why_incapable(pool, request) or Reason.HEALTH
-        else:
-            others += ready
+        candidates = first if wanted(pool) else others
+        known = len(candidates)
+        for backend in capable_backends(pool, request):
+            capable_anywhere = True
+            if backend.health is READY:
+                candidates.append((pool, backend))
+        if candidates is first and len(first) == known:
+            obstacle = obstacle or why_incapable(pool, request) or Reason.HEALTH
     if not first and not others:
         return _refuse(request, fleet, policy, capable_anywhere=capable_anywhere)
     if not first:

@@ -99,19 +99,21 @@ def _resolve(
     """
     ignored = endpoint.ignored_fields
     defaults = models.defaults_of(model)
-    temperature = finite_number(fields.temperature)
-    min_p = None if "min_p" in ignored else finite_number(fields.min_p)
-    top_k = _effective(whole_number(fields.top_k), defaults.top_k, 0)
-    sequences = None if "n" in ignored else whole_number(fields.n)
+    # Most requests leave most parameters out: a test here instead of a call there, 1 µs for all of them.
+    temperature = None if fields.temperature is None else finite_number(fields.temperature)
+    top_p = None if fields.top_p is None else finite_number(fields.top_p)
+    top_k = None if fields.top_k is None else whole_number(fields.top_k)
+    min_p = None if fields.min_p is None or "min_p" in ignored else finite_number(fields.min_p)
+    sequences = None if fields.n is None or "n" in ignored else whole_number(fields.n)
     absent = endpoint.temperature_absent
     return RequestView(
         model=model,
         endpoint=endpoint.name,
-        stream=truth(fields.stream),
+        stream=fields.stream is not None and truth(fields.stream),
         temperature=_effective(temperature, defaults.temperature if absent is None else absent, 1.0),
         temperature_defaulted=temperature is None,
-        top_p=_effective(finite_number(fields.top_p), defaults.top_p, 1.0),
-        top_k=max(0, top_k),  # -1 is an older spelling of 0, off
+        top_p=_effective(top_p, defaults.top_p, 1.0),
+        top_k=max(0, _effective(top_k, defaults.top_k, 0)),  # -1 is an older spelling of 0, off
         min_p=_effective(min_p, defaults.min_p, 0.0),
         has_logit_bias="logit_bias" not in ignored and fields.has_bias,
         prompt_bytes=size_bytes,

@@ -56,10 +56,11 @@ class Count:
 class Histogram:
     """How often a value fell into each bucket, and the sum of all values."""
 
-    __slots__ = ("metric", "series")
+    __slots__ = ("_buckets", "metric", "series")
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
+        self._buckets = metric.buckets
         self.series: dict[Labels, list[float]] = {}
 
     def start(self, labels: Labels) -> list[float]:
@@ -69,7 +70,7 @@ class Histogram:
     def observe(self, labels: Labels, value: float) -> None:
         """Count one value."""
         series = self.series.get(labels) or self.start(labels)
-        series[bisect_left(self.metric.buckets, value)] += 1.0
+        series[bisect_left(self._buckets, value)] += 1.0
         series[-1] += value
 
     def family(self) -> Family:
@@ -118,12 +119,12 @@ class Metrics:
 
     def observe(self, record: RequestRecord) -> None:
         """A request has finished."""
-        pool = record.pool or NONE
-        self._requests.add((pool, record.reason or NONE, record.outcome or NONE))
+        pool = record.pool
+        self._requests.add((pool or NONE, record.reason or NONE, record.outcome or NONE))
         received_s = record.received_s
         if record.decided_s is not None:
             self._decision.observe((), record.decided_s - received_s)
-        if record.pool is None or record.finished_s is None:
+        if pool is None or record.finished_s is None:
             return
         labels = (pool,)
         self._duration.observe(labels, record.finished_s - received_s)
