@@ -1,8 +1,4 @@
-"""What a policy answers, and the closed set of words that say why.
-
-What is built for every request is a named tuple here and in `request`: as immutable as a frozen dataclass, made in a
-fifth of the time (0.4 against 2.1 µs for seven fields).
-"""
+"""What a policy answers, and the closed set of words that say why."""
 
 from enum import StrEnum
 
@@ -11,8 +7,6 @@ from msgspec import Struct
 
 class Reason(StrEnum):
     """Why a request went where it went: the same word in metric label, header, log and explain."""
-
-    __hash__ = str.__hash__  # Enum's own is Python, 0.3 µs for each look-up of a metric
 
     TEMPERATURE_ABOVE = "temperature_above_threshold"
     TEMPERATURE_WITHIN = "temperature_within_threshold"

@@ -29,12 +29,11 @@ class Cors:
         )
 
     def preflight(self, headers: Mapping[bytes, bytes]) -> bytes:
-        """What is added to the answer to OPTIONS; empty where it is no preflight of an allowed origin."""
-        lines = self.lines(headers)
-        if not lines or b"access-control-request-method" not in headers:
+        """What is added to `lines` in the answer to OPTIONS; empty where it is no preflight of an allowed origin."""
+        if not self.lines(headers) or b"access-control-request-method" not in headers:
             return b""
         wanted = headers.get(b"access-control-request-headers") or b"authorization, content-type"
-        return lines + (
+        return (
             b"access-control-allow-methods: GET, POST, OPTIONS\r\naccess-control-allow-headers: %b\r\n"
             b"access-control-max-age: %d\r\n" % (wanted, PREFLIGHT_AGE_S)
         )

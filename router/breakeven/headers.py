@@ -45,6 +45,11 @@ RESPONSE_DROPPED = HOP_BY_HOP | {
 }
 """Written anew for the client."""
 
+CORS_ANSWERS = frozenset(
+    (b"access-control-allow-credentials", b"access-control-allow-origin", b"access-control-expose-headers")
+)
+"""What an engine says to a browser; dropped where the router says it itself, since browsers refuse it twice."""
+
 REQUEST_ID_BYTES_MAX = 128
 """Engines repeat the id in every event (vLLM names a completion after it), so a long one would multiply."""
 
@@ -58,14 +63,19 @@ NO_BODY = frozenset((204, 304))
 
 
 class Headers:
-    """The header lines of one message; `named` holds the first value of each."""
+    """The header lines of one message; `named` holds the first value of each.
 
-    __slots__ = ("_content", "_dropped", "_lines", "named", "pairs")
+    What is derived from them is kept, the last set of forwarded lines included: the headers of a head that comes again
+    (`recent_heads`) are this same object.
+    """
+
+    __slots__ = ("_coding", "_dropped", "_lines", "_media_type", "named", "pairs")
 
     def __init__(self, pairs: list[Header]) -> None:
         self.pairs = pairs
         self.named = dict(reversed(pairs))
-        self._content: tuple[bytes, bytes] | None = None
+        self._media_type: bytes | None = None
+        self._coding: bytes | None = None
         self._dropped: frozenset[bytes] | None = None
         self._lines = b""
 
@@ -74,15 +84,19 @@ class Headers:
 
     __hash__ = None  # type: ignore[assignment]  # as a list
 
-    # What is answered is kept: the headers of a head that comes again (`recent_heads`) are this same object.
+    @property
+    def media_type(self) -> bytes:
+        """What the body is, in lower case and without parameters; empty where nothing says."""
+        if self._media_type is None:
+            self._media_type = self.named.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        return self._media_type
 
     @property
-    def content(self) -> tuple[bytes, bytes]:
-        """Media type and coding of the body, in lower case and without parameters; empty, `identity`: not named."""
-        if self._content is None:
-            media_type = self.named.get(b"content-type", b"").partition(b";")[0].strip().lower()
-            self._content = media_type, self.named.get(b"content-encoding", b"identity").strip().lower()
-        return self._content
+    def coding(self) -> bytes:
+        """How the body is packed, in lower case; `identity`: not at all."""
+        if self._coding is None:
+            self._coding = self.named.get(b"content-encoding", b"identity").strip().lower()
+        return self._coding
 
     def forwarded(self, dropped: frozenset[bytes]) -> bytes:
         """The lines that go on, each with its line end."""
@@ -106,7 +120,7 @@ class ResponseHead(Struct, frozen=True):
     body_bytes: int | None
     until_close: bool
 
-    def of(self, body_bytes: int) -> "ResponseHead":
+    def with_body_bytes(self, body_bytes: int) -> "ResponseHead":
         """The same head before a body of another length."""
         return ResponseHead(self.status, self.phrase, self.headers, body_bytes, self.until_close)
 

@@ -261,7 +261,7 @@ def passage_of(head: ResponseHead, alias: str | None, accepted: bytes | None, *,
     `alias` is the model name that the client used, if another one went to the engine; `accepted` is the client's
     Accept-Encoding; `must_end` tells that a stream of this endpoint has a final event.
     """
-    _, coding = head.headers.content
+    coding = head.headers.coding
     if coding == b"identity":
         return _plain_passage(head, head.body_bytes, alias, must_end=must_end)
     if coding in GZIP and not accepts(accepted, b"gzip"):
@@ -270,7 +270,7 @@ def passage_of(head: ResponseHead, alias: str | None, accepted: bytes | None, *,
 
 
 def _plain_passage(head: ResponseHead, body_bytes: int | None, alias: str | None, *, must_end: bool) -> Passage:
-    media_type, _ = head.headers.content
+    media_type = head.headers.media_type
     if media_type == b"text/event-stream":
         return StreamPassage(alias, must_end=must_end and head.status == 200)
     if media_type == b"application/json":

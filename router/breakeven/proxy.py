@@ -55,6 +55,7 @@ class Visit(Struct, frozen=True):
     client: downstream.Connection
     record: RequestRecord
     lines: bytes
+    answers_cors: bool = False
 
 
 class Proxy:
@@ -139,11 +140,10 @@ class Proxy:
         record = RequestRecord(request_id.decode(), "none", self._now(), request.method.decode())
         record.bytes_in = len(request.body)
         lines = b"x-request-id: %b\r\n" % request_id
-        if b"origin" in named:
-            lines += self._cors.lines(named)
-        visit = Visit(request, client, record, lines)
+        cors = self._cors.lines(named) if b"origin" in named else b""
+        visit = Visit(request, client, record, lines + cors, answers_cors=bool(cors))
         if not self._endpoints.forwards(record.method, request.path) and self._answer_itself(visit):
-            return
+            return  # asked in this order because nearly every request is forwarded, and a set tells it at once
         try:
             self._forward(visit)
         except ApiError as error:
@@ -178,8 +178,7 @@ class Proxy:
     def dispatch(self, visit: Visit, endpoint: Endpoint, decoded: bytes | None) -> None:
         """View, decide, relay. `decoded`: the body out of its content coding, None where it has none. ApiError: no."""
         request = visit.request
-        named = request.headers.named
-        content_type = named.get(b"content-type", b"").decode("latin-1")
+        content_type = request.headers.named.get(b"content-type", b"").decode("latin-1")
         body = request.body if decoded is None else decoded
         viewed = view(endpoint, body, content_type, self._models, self._chance.random())
         route = self._decide(viewed, visit.record)
@@ -187,18 +186,19 @@ class Proxy:
             # A renamed body is sent as it is read here, so its coding is gone with its old name.
             body = rename_model(endpoint, body, content_type, viewed.request.model)
         coded_body = None
-        if decoded is not None and viewed.alias is None and named[b"content-encoding"].strip().lower() in GZIP:
+        if decoded is not None and viewed.alias is None and request.headers.coding in GZIP:
             coded_body = request.body
         shipment = Shipment(
-            request.method,
-            request.target,
-            request.headers,
-            body,
-            coded_body,
-            decoded is not None,
-            viewed.alias,
-            endpoint.marks_end,
-            visit.lines,
+            method=request.method,
+            target=request.target,
+            headers=request.headers,
+            body=body,
+            coded_body=coded_body,
+            decoded=decoded is not None,
+            alias=viewed.alias,
+            must_end=endpoint.marks_end,
+            lines=visit.lines,
+            answers_cors=visit.answers_cors,
         )
         Relay(self._edge, visit.client, Exchange(route.ranking), shipment, visit.record).start()
 
@@ -223,8 +223,8 @@ class Proxy:
         request = visit.request
         endpoint = self._endpoints.find(visit.record.method, request.path)
         visit.record.endpoint = endpoint.name
-        coding = request.headers.named.get(b"content-encoding")
-        if coding is None or coding.lower() in (b"", b"identity"):
+        coding = request.headers.coding
+        if coding in (b"", b"identity"):
             self.dispatch(visit, endpoint, None)
         else:
             decoder = Decoder(coding.decode("latin-1"), self._limits.body_bytes_max)
@@ -232,7 +232,7 @@ class Proxy:
 
     def _decide(self, viewed: Viewed, record: RequestRecord) -> Route:
         """Ask the policy. ApiError where it refuses."""
-        snapshot = self._fleet.snapshot(record.received_s)
+        snapshot = self._fleet.snapshot(self._now())
         policy = self._policy.current
         try:
             decision: Decision = policy.decide(viewed.request, snapshot)

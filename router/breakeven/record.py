@@ -5,13 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 
-class _Word(StrEnum):
-    """A member hashes as the word that it is: Enum's own hash is Python, 0.3 µs for each look-up of a metric."""
-
-    __hash__ = str.__hash__
-
-
-class Outcome(_Word):
+class Outcome(StrEnum):
     """How a request ended, and by whose doing; the word in metric labels and in the access log."""
 
     COMPLETED = "completed"
@@ -24,7 +18,7 @@ class Outcome(_Word):
     CUT_BY_DRAIN = "cut_by_drain"
 
 
-class AttemptResult(_Word):
+class AttemptResult(StrEnum):
     """How the attempt at one backend ended, as far as the choice of a backend is concerned."""
 
     ANSWERED = "answered"

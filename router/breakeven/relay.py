@@ -15,6 +15,7 @@ from breakeven.errors import ApiError, no_backend, shutting_down, upstream_error
 from breakeven.exchange import Command, Event, Exchange
 from breakeven.fleet import ConnectRefused, Finished, Fleet, Started
 from breakeven.headers import (
+    CORS_ANSWERS,
     REQUEST_DROPPED,
     RESPONSE_DROPPED,
     WITH_OWN_KEY,
@@ -29,9 +30,9 @@ from breakeven.passage import Passage, passage_of
 from breakeven.record import AttemptResult, Outcome, RequestRecord
 from breakeven_policies.decision import Reason
 
+# What every request meets has a name here: Python 3.11 takes 0.2 µs to find a member of an enumeration.
 START, CONNECTED, HEAD, END = Event.START, Event.CONNECTED, Event.HEAD, Event.END
 ABANDONED, ANSWERED, COMPLETED = AttemptResult.ABANDONED, AttemptResult.ANSWERED, Outcome.COMPLETED
-# What every request meets has a name here: Python 3.11 takes 0.2 µs to find a member of an enumeration.
 
 UNAVAILABLE = frozenset((502, 503))
 """Statuses that say that this engine cannot serve now; another one may."""
@@ -89,11 +90,12 @@ class Edge(Struct, frozen=True):
     attempted: Callable[[str, str, AttemptResult], None]
 
 
-class Shipment(Struct, frozen=True):
+class Shipment(Struct, frozen=True, kw_only=True):
     """What goes to an engine.
 
     `body` is out of any content coding (`decoded` tells that there was one); `coded_body` is what the client sent, for
     engines that decode it themselves. `alias` is the client's name for the model, where it is not the engine's.
+    `lines` are headers of every answer; `answers_cors`: those for browsers are among them.
     """
 
     method: bytes
@@ -105,6 +107,7 @@ class Shipment(Struct, frozen=True):
     alias: str | None
     must_end: bool
     lines: bytes
+    answers_cors: bool = False
 
 
 class Relay:
@@ -174,9 +177,8 @@ class Relay:
         if passage is None:  # the head is still being judged
             self._first_body += data
             return
-        self._heard_s = now_s = self._edge.now()
-        self._record.bytes_out += len(data)
-        data = passage.feed(data, now_s)
+        self._heard_s = self._edge.now()
+        data = self._watch(passage, data)
         if data:
             self._client.write(data)
 
@@ -231,8 +233,7 @@ class Relay:
 
     def connect(self) -> None:
         """Take an idle connection to the current target, or open one."""
-        if self._engine is not None:
-            self._leave(self._engine)
+        self._leave()
         self._ended = False
         target = self._exchange.target
         self._engine = engine = self._edge.engines[target.backend]
@@ -298,16 +299,15 @@ class Relay:
         self._record.status = head.status
         self._result = ANSWERED
         dropped = RESPONSE_DROPPED | {b"content-encoding"} if self._passage.unpacks else RESPONSE_DROPPED
+        if shipment.answers_cors:
+            dropped |= CORS_ANSWERS
         lines = head.headers.forwarded(dropped)
         if engine.pool != self._exchange.targets[0].pool:
             self._record.reason = Reason.FAILOVER
         lines += self._own_lines() + engine.response_line
         if self._passage.streams:
             lines += unbuffered(head.headers)
-        first = self._first_body
-        if first:
-            self._record.bytes_out += len(first)
-            first = self._passage.feed(first, self._heard_s)
+        first = self._watch(self._passage, self._first_body)
         self._client.start(head.status, head.phrase, lines, self._passage.body_bytes, first)
         if self._edge.idle_timeout_s:
             self._arm(self._edge.idle_timeout_s, Event.IDLE_TIMEOUT)
@@ -339,9 +339,7 @@ class Relay:
         """Count, record and forget."""
         self._disarm()
         self._stop_asking()
-        if self._engine is not None:
-            self._leave(self._engine)
-            self._engine = None
+        self._leave()
         record = self._record
         record.finished_s = self._edge.now()
         record.outcome = self._exchange.outcome
@@ -352,6 +350,11 @@ class Relay:
         self._edge.report(record)
 
     # -- what follows from it
+
+    def _watch(self, passage: Passage, data: bytes) -> bytes:
+        """What goes on of a piece of the answer that was just heard."""
+        self._record.bytes_out += len(data)
+        return passage.feed(data, self._heard_s) if data else data
 
     async def _ask_health(self) -> None:
         can_serve = await self._edge.is_well(self._exchange.target.backend)
@@ -404,10 +407,12 @@ class Relay:
         if self._connection is not None:
             self._connection.resume()
 
-    def _leave(self, engine: Engine) -> None:
-        """The attempt at this engine is over."""
-        self._edge.fleet.apply(engine.finished)
-        self._edge.attempted(engine.pool, engine.name, self._result)
+    def _leave(self) -> None:
+        """The attempt at the current engine is over."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            self._edge.fleet.apply(engine.finished)
+            self._edge.attempted(engine.pool, engine.name, self._result)
 
     def _arm(self, delay_s: float, event: Event) -> None:
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._time_out, event)

@@ -1,7 +1,7 @@
 """Watches an answer on its way to the client, and never alters it: first token, usage, errors, the end.
 
 A stream is read event by event, however the network cuts it (field case B24). Once the first token is seen, nearly all
-of them carry nothing but text: a glance tells those (0.4 µs), and only the others are decoded whole (5 µs).
+of them carry nothing but text: a glance tells those, and only the others are decoded whole.
 """
 
 import re
@@ -13,6 +13,11 @@ from breakeven.glance import is_mere_text, lacks_telling_words, usage_member
 EVENT_MAX = 2**20
 """Bytes of one event that are looked at; a larger one is relayed unseen. One step of an engine makes about 250; the
 last event of /v1/responses repeats the whole answer.
+"""
+
+UNREADABLE_MAX = 3
+"""Events that are no JSON, a ping perhaps, before an engine is taken for one that writes none: from then on only what
+has telling words is decoded.
 """
 
 ANSWER_MAX = 2**20
@@ -37,6 +42,7 @@ class StreamObserver:
         "_pending",
         "_scanned",
         "_skipping",
+        "_unreadable",
         "done",
         "error",
         "finish_reason",
@@ -51,6 +57,7 @@ class StreamObserver:
         self.finish_reason: str | None = None
         self.done = False
         self._may_pass_over: Callable[[bytes], bool] = _reads_on
+        self._unreadable = 0
         self._pending = bytearray()  # the event that has begun
         self._scanned = 0  # up to here there is no empty line in it
         self._skipping = False  # it is too large: of it only the last byte is kept
@@ -131,8 +138,9 @@ class StreamObserver:
         elif payload and not self._may_pass_over(payload):
             message = decode(payload)
             if message is None:
-                # An engine that writes no JSON will not begin to: only its telling words are worth decoding now.
-                self._may_pass_over = lacks_telling_words
+                self._unreadable += 1
+                if self._unreadable > UNREADABLE_MAX:
+                    self._may_pass_over = lacks_telling_words
             else:
                 self._note(message, now_s)
 

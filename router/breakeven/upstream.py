@@ -14,7 +14,7 @@ from typing import Protocol, cast
 
 import httptools
 
-from breakeven.headers import Header, ResponseHead, read_response_head
+from breakeven.headers import NO_BODY, Header, ResponseHead, read_response_head
 from breakeven.recent_heads import RecentHeads
 
 IDLE_CONNECTIONS_MAX = 1024
@@ -53,8 +53,8 @@ class Connection(asyncio.Protocol):
     """One socket to one engine, framed by llhttp."""
 
     __slots__ = (
-        "_body", "_complete", "_head", "_head_bytes", "_headers", "_keep_alive", "_parser", "_paused", "_phrase",
-        "_pool", "_recent", "_transport", "idle_since_s", "receiver", "reused",
+        "_body", "_complete", "_head", "_head_bytes", "_headers", "_informational", "_keep_alive", "_parser",
+        "_paused", "_phrase", "_pool", "_recent", "_transport", "idle_since_s", "receiver", "reused",
     )  # fmt: skip
 
     def __init__(self, pool: "ConnectionPool") -> None:
@@ -72,6 +72,7 @@ class Connection(asyncio.Protocol):
         self._head: ResponseHead | None = None
         self._head_bytes = 0
         self._headers: list[Header] = []
+        self._informational = False
         self._phrase = b""
         self._body: list[bytes] = []
         self._complete = False
@@ -136,7 +137,7 @@ class Connection(asyncio.Protocol):
         if self._head is None:
             self._count_head(len(data))
         elif head_before is None:
-            if self._complete and self._keep_alive and self._head_bytes == 0 and self._head.body_bytes is not None:
+            if self._keep_alive and self._is_plain(self._head):
                 self._recent.remember(data, self._head)
             self.receiver.on_head(self._head, self._taken_body())
         elif self._body:
@@ -190,6 +191,7 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """The response is complete; after a 1xx the real one follows."""
         if self._head is None:
+            self._informational = True
             self._headers = []
             self._phrase = b""
         else:
@@ -201,9 +203,14 @@ class Connection(asyncio.Protocol):
     def _answered_whole(self, head: ResponseHead, body: bytes) -> None:
         """One read brought a whole response whose head came before; the parser stays between two messages."""
         if self.receiver is not None:
-            self.receiver.on_head(head.of(len(body)), body)
+            self.receiver.on_head(head.with_body_bytes(len(body)), body)
         if self.receiver is not None:
             self._finished(keep=True)
+
+    def _is_plain(self, head: ResponseHead) -> bool:
+        """Whether one read brought one response and nothing before it, whose length is what its head declares."""
+        whole = self._complete and self._head_bytes == 0 and not self._informational
+        return whole and head.body_bytes is not None and head.status not in NO_BODY
 
     def _taken_body(self) -> bytes:
         """The pieces of the body that this read held, as one."""

@@ -245,7 +245,7 @@ def judged(command_lines):
 @pytest.mark.vllm
 @pytest.mark.slow
 @pytest.mark.timeout(JUDGEMENT_TIMEOUT_S + 30)
-@pytest.mark.skipif(host.missing() is not None, reason=str(host.missing()))
+@pytest.mark.usefixtures("real_vllm")
 def test_vllm_itself_accepts_every_command_line(command, stand_ins):
     runs = [command(script, FLEET=fleet, **stand_ins) for script, fleet in EVERY]
     wrong = ["nowhere", "--speculative-method", "eagle3"]

@@ -241,6 +241,8 @@ async def test_browsers_may_call_where_they_are_allowed() -> None:
         asked = {"origin": "https://app.example", "access-control-request-method": "POST"}
         preflight = await run.client.options(CHAT, headers=asked)
         assert (preflight.status_code, preflight.content) == (204, b"")
+        assert preflight.headers.get_list("access-control-allow-origin") == ["https://app.example"]
+        assert preflight.headers["access-control-allow-headers"] == "authorization, content-type"
         answer = await run.client.post(CHAT, json=BODY, headers={"origin": "https://app.example"})
         assert answer.headers["access-control-allow-origin"] == "https://app.example"
 

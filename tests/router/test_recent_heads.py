@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakeven.recent_heads import HEAD_BYTES_MAX, HEADS_MAX, RecentHeads
+from breakeven.recent_heads import FAILURES_MAX, HEAD_BYTES_MAX, HEADER_LINES_MAX, HEADS_MAX, LEARNT_THEN, RecentHeads
 
 HEAD = b"POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\nX-A: b\r\n\r\n"
 
@@ -69,8 +69,17 @@ def test_what_is_not_exactly_one_whole_message_is_for_the_parser(data: bytes) ->
         b"POST / HTTP/1.1\r\nCONTENT-LENGTH: 3\r\n\r\nabc",
         message(b"abc") + b"more",
         message(b"abc", HEAD.replace(b"X-A: b", b"X-A: " + b"b" * HEAD_BYTES_MAX)),
+        message(b"abc", HEAD.replace(b"X-A: b", b"X-A: b\r\n" + b"A:\r\n" * HEADER_LINES_MAX + b"A:")),
     ],
-    ids=["no length", "length after the head", "another name", "a rare spelling", "two messages", "too large"],
+    ids=[
+        "no length",
+        "length after the head",
+        "another name",
+        "a rare spelling",
+        "two messages",
+        "too large",
+        "too many lines",
+    ],
 )
 def test_what_could_not_be_found_again_is_not_remembered(data: bytes) -> None:
     assert remembering(data).find(data) is None
@@ -94,3 +103,17 @@ def test_the_oldest_heads_are_forgotten_first() -> None:
     assert [recent.find(message(b"", head)) for head in heads[1:]] == [
         (f"head {number}", b"") for number in range(1, HEADS_MAX + 1)
     ]
+
+
+def test_where_every_head_is_another_one_few_are_remembered_until_one_is_found_again() -> None:
+    def head(number: int) -> bytes:
+        return HEAD.replace(b"/v1/x", b"/%d" % number)
+
+    recent = remembering(*(message(b"abc", head(number)) for number in range(FAILURES_MAX)))
+    later = range(FAILURES_MAX, FAILURES_MAX + 4 * LEARNT_THEN)
+    for number in later:
+        recent.remember(message(b"abc", head(number)), str(number))
+    found = [number for number in later if recent.find(message(b"", head(number)))]
+    assert len(found) == len(later) // LEARNT_THEN
+    recent.remember(message(b"abc"), "after a head was found again")
+    assert recent.find(message(b"")) == ("after a head was found again", b"")

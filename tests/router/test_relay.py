@@ -212,11 +212,31 @@ def test_a_failure_before_the_head_is_served_by_the_next_backend(stage: Stage) -
     assert stage.attempts == [("p", "a", "lost"), ("p", "b", "answered")]
 
 
+def test_what_an_engine_says_to_browsers_gives_way_to_what_the_router_says(stage: Stage) -> None:
+    ours = b"access-control-allow-origin: https://app.example\r\n"
+    theirs = [(b"access-control-allow-origin", b"*"), (b"access-control-allow-credentials", b"true"), (b"vary", b"x")]
+    relay = stage.start(lines=ours, answers_cors=True)
+    stage.connected(relay)
+    stage.answered(relay, 200, theirs, b"{}", 2)
+    assert stage.client.head.count(b"access-control") == 1
+    assert ours in stage.client.head
+
+
+def test_what_an_engine_says_to_browsers_goes_on_where_the_router_says_nothing(stage: Stage) -> None:
+    relay = stage.start()
+    stage.connected(relay)
+    stage.answered(relay, 200, [(b"access-control-allow-origin", b"*")], b"{}", 2)
+    assert b"access-control-allow-origin: *\r\n" in stage.client.head
+
+
 def test_another_pool_that_serves_what_the_chosen_one_failed_says_so(stage: Stage) -> None:
     stage.edge.engines["c"] = engine_at("b", "q", b"host-b", None, stage.pools["b"], accepts_gzip=False)
-    fields = (b"POST", b"/", Headers([]), b"{}", None, False, None, True, b"")
+    shipment = Shipment(
+        method=b"POST", target=b"/", headers=Headers([]), body=b"{}", coded_body=None, decoded=False, alias=None,
+        must_end=True, lines=b"",
+    )  # fmt: skip
     targets = (Target("p", "a"), Target("q", "c"))
-    relay = Relay(stage.edge, stage.client, Exchange(targets), Shipment(*fields), stage.record)
+    relay = Relay(stage.edge, stage.client, Exchange(targets), shipment, stage.record)
     relay.start()
     relay.on_connect_failed(refused=True)
     stage.connected(relay, "b")

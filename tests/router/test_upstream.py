@@ -443,6 +443,22 @@ async def test_what_follows_a_whole_answer_whose_head_came_before_ends_the_conne
     assert pool.take(Ear()) is None
 
 
+async def test_an_informational_answer_with_a_length_is_not_taken_for_the_answer(
+    pool: ConnectionPool, engine: Engine
+) -> None:
+    strange = b"HTTP/1.1 103 Early\r\ncontent-length: %d\r\n\r\n" % len(OK) + OK
+    for _ in range(3):
+        ear = await answered(pool, engine, strange)
+        assert (ear.heard, ear.body) == ([200, "end"], b"ok")
+
+
+async def test_a_length_of_a_status_without_a_body_never_counts(pool: ConnectionPool, engine: Engine) -> None:
+    await answered(pool, engine, b"HTTP/1.1 204 X\r\ncontent-length: 0\r\n\r\n")
+    ear = await answered(pool, engine, b"HTTP/1.1 204 X\r\ncontent-length: %d\r\n\r\n" % len(OK) + OK)
+    assert (ear.heard, ear.body) == ([204, "end"], b"")
+    assert pool.take(Ear()) is None
+
+
 async def test_an_engine_that_says_it_closes_is_not_kept_however_often_it_says_so(
     pool: ConnectionPool, engine: Engine
 ) -> None:

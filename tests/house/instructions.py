@@ -1,0 +1,112 @@
+"""Counts the instructions that the router spends on one JSON request and on one relayed event, sockets left out.
+
+    python -m tests.house.instructions            needs valgrind (apt-get install valgrind); two minutes
+
+Unlike seconds they are the same on a busy machine, so that a change of a percent can be seen. The messages are those of
+a small chat request; both of its heads have come before, as on any kept-alive connection.
+"""
+
+import asyncio
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+from breakeven.config import Settings
+from breakeven.fleet import Fleet, ModelsListed, ProbeSucceeded
+from breakeven.metrics import Metrics
+from breakeven.model_cards import ModelDirectory
+from breakeven.proxy import Proxy
+from breakeven.recorder import Recorder
+from breakeven.upstream import Connection
+
+COUNTS = (100, 600)
+"""Two lengths of a run: their difference leaves start-up out."""
+
+VALGRIND = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
+
+BODY = b'{"model":"m","messages":[{"role":"user","content":"%b"}],"max_tokens":50,"temperature":0.7}' % (b"hello " * 80)
+ANSWER = (
+    b'{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant",'
+    b'"content":"%b"},"finish_reason":"stop"}],'
+    b'"usage":{"prompt_tokens":37,"total_tokens":67,"completion_tokens":30}}' % (b"word " * 60)
+)
+EVENT = (
+    b'data: {"id":"chatcmpl-a7e807ea2e6092af","object":"chat.completion.chunk","created":1796015447,"model":"m",'
+    b'"choices":[{"index":0,"delta":{"content":" tok"},"logprobs":null,"finish_reason":null}]}\n\n'
+)
+REQUEST = (
+    b"POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\nauthorization: Bearer x\r\n"
+    b"content-length: %d\r\n\r\n%b" % (len(BODY), BODY)
+)
+RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER)
+STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+class Nowhere:
+    """A transport that takes everything: nothing is buffered, nothing is closing."""
+
+    def write(self, data):
+        return 0
+
+    is_closing = get_write_buffer_size = lambda self: 0
+
+
+async def run(case, count):
+    settings = Settings(speculative=["http://127.0.0.1:1"], baseline=["http://127.0.0.1:2"])
+    fleet = Fleet(settings.pool_specs())
+    for backend in ("speculative-0", "baseline-0"):
+        fleet.apply(ProbeSucceeded(backend))
+        fleet.apply(ModelsListed(backend, frozenset({"m"})))
+    proxy = Proxy(
+        settings=settings,
+        fleet=fleet,
+        policy=SimpleNamespace(current=settings.build_policy()),
+        directory=ModelDirectory(["speculative-0", "baseline-0"], {}),
+        metrics=Metrics(settings.pool_specs()),
+        recorder=Recorder(None, lambda: datetime.now(UTC)),
+        clock=time.monotonic,
+        chance=random.Random(1),  # noqa: S311
+        is_well=None,
+    )
+    client = proxy._connection()
+    client.connection_made(Nowhere())
+    pool = proxy._edge.engines["speculative-0"].connections
+    engine = Connection(pool)
+    engine.connection_made(Nowhere())
+    pool.keep(engine)
+    if case == "request":
+        for _ in range(count):
+            client.data_received(REQUEST)
+            engine.data_received(RESPONSE)
+    else:
+        client.data_received(REQUEST)
+        engine.data_received(STREAM)
+        chunk = b"%x\r\n%b\r\n" % (len(EVENT), EVENT)
+        for _ in range(count):
+            engine.data_received(chunk)
+
+
+def instructions(case, count):
+    ran = subprocess.run(
+        [*VALGRIND, sys.executable, "-m", __spec__.name, case, str(count)],
+        env=os.environ | {"PYTHONHASHSEED": "0"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return int(re.search(r"Collected : (\d+)", ran.stderr).group(1))
+
+
+def main(arguments):
+    if arguments:
+        asyncio.run(run(arguments[0], int(arguments[1])))
+        return
+    for case in ("request", "event"):
+        first, second = (instructions(case, count) for count in COUNTS)
+        print(f"{case}: {(second - first) / (COUNTS[1] - COUNTS[0]):,.0f} instructions")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
