@@ -12,7 +12,6 @@ import asyncio
 import gc
 import os
 import platform
-import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -33,7 +32,7 @@ from breakeven_bench.arrivals import count_in
 from breakeven_bench.contest import BLOCK, ContestSettings, EngineBusyError, RateResult, run_rate, warm_up
 from breakeven_bench.engine.hardware import PROFILES
 from breakeven_bench.fleets import EngineSettings, Fleet, start_fleets
-from breakeven_bench.launch import Launcher, LaunchError
+from breakeven_bench.launch import Launcher, LaunchError, cancel_on_signals
 from breakeven_bench.load import Tally, new_session
 from breakeven_bench.page import page
 from breakeven_bench.progress import with_progress
@@ -175,7 +174,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _demo(settings: DemoSettings, console: Console) -> None:
-    _stop_on_signals()
+    cancel_on_signals()
     began_s = perf_counter()
     with ExitStack() as stack:
         logs = settings.out / "logs"
@@ -241,14 +240,6 @@ def _check_failures(report: Report) -> None:
             if lost > FAILED_SHARE_MAX * run_.summary.sent:
                 message = "requests failed where none should: " + "; ".join(failures(report.rates))
                 raise DemoFailedError(message)
-
-
-def _stop_on_signals() -> None:
-    """SIGTERM and SIGHUP end the demo as Ctrl-C does: through the end of every `async with`."""
-    task = asyncio.current_task()
-    if task is not None:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 def _settings(args: argparse.Namespace, started: datetime) -> DemoSettings:

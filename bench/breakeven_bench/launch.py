@@ -43,6 +43,11 @@ goes.
 
 BURIAL_POLL_S = 0.005
 
+DISMISSAL_S = 2.0
+"""How long a guard may take to end after its word: milliseconds, and a second where it has hardly been started on a
+busy machine. Nothing else runs in the loop meanwhile.
+"""
+
 TAIL_LINES = 20
 """How much of a log an error shows: a Python traceback with its cause."""
 
@@ -136,10 +141,18 @@ class Server:
         )
 
     def dismiss(self) -> None:
-        """Tell the guard that the group was ended in order, and wait for its end; nothing where there is none."""
-        if self._guard is not None:
-            self._guard.communicate(guard.WORD)
-            self._guard = None
+        """Tell the guard that the group was ended in order, and wait for its end; nothing where there is none.
+
+        A guard that does not listen is killed: its group is gone, so that it has nothing left to do.
+        """
+        if self._guard is None:
+            return
+        try:
+            self._guard.communicate(guard.WORD, timeout=DISMISSAL_S)
+        except subprocess.TimeoutExpired:
+            self._guard.kill()
+            self._guard.communicate()
+        self._guard = None
 
     def reap(self) -> bool:
         """Whether the whole group is gone; takes the exit status of the server itself."""
@@ -272,7 +285,11 @@ def cancel_on_signals() -> None:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port on which nobody listens now, for a server that cannot choose one itself."""
+    """A port on which nobody listens now, for a server that cannot choose one itself.
+
+    Nothing keeps it: until the server listens another process may be given the same one. The kernel draws from some
+    28,000 ports (Linux), so the case is rare; a server that shares its port would not even fail (`vllm.host`).
+    """
     with socket.socket() as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])

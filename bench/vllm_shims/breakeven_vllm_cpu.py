@@ -30,10 +30,14 @@ def expand(output: Any, values: Any, totals: Any, replace_from: float, replace_t
 
     `totals` (batch) counts tokens up to and with each value: a, b with totals 2, 5 give a a b b b. vLLM passes its
     arguments by position; the last one is a constant of the Triton kernel. Raises RuntimeError where `output` has
-    another length than the last total.
+    another length than the last total: a single value would otherwise be broadcast over all tokens.
     """
     counts = totals.diff(prepend=totals.new_zeros(1))
-    output.copy_(values.masked_fill(values == replace_from, replace_to).repeat_interleave(counts))
+    spread = values.masked_fill(values == replace_from, replace_to).repeat_interleave(counts)
+    if len(spread) != len(output):
+        message = f"{len(spread)} tokens were counted, and there is room for {len(output)}"
+        raise RuntimeError(message)
+    output.copy_(spread)
 
 
 def is_faulty(implementation: Any) -> bool:

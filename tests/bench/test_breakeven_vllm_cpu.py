@@ -39,9 +39,10 @@ class Tensor(list):
         return Tensor([each for each, count in zip(self, counts, strict=True) for _ in range(count)])
 
     def copy_(self, other):
-        if len(self) != len(other):
+        """Like torch, a single value fills the whole."""
+        if len(other) not in {1, len(self)}:
             raise RuntimeError("the sizes differ")
-        self[:] = other
+        self[:] = other * len(self) if len(other) == 1 else other
 
 
 class Rows:
@@ -114,9 +115,12 @@ def engine(monkeypatch):
     return made
 
 
-def test_an_output_of_another_length_is_an_error_and_not_a_wrong_temperature(plugin):
-    with pytest.raises(RuntimeError):
-        plugin.expand(Tensor([0.0] * 3), Tensor([0.5]), Tensor([2]), 0, 0)
+@pytest.mark.parametrize(("length", "total"), [(3, 2), (3, 1), (1, 2), (0, 1)])
+def test_an_output_of_another_length_is_an_error_and_not_a_wrong_temperature(plugin, length, total):
+    output = Tensor([9.0] * length)
+    with pytest.raises(RuntimeError, match=f"{total} tokens were counted, and there is room for {length}"):
+        plugin.expand(output, Tensor([0.5]), Tensor([total]), 0, 0)
+    assert output.tolist() == [9.0] * length
 
 
 def test_an_engine_laid_out_otherwise_is_an_error_and_not_a_silent_fault(plugin, engine):

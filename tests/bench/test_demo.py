@@ -1,42 +1,30 @@
 """`breakeven-bench demo`: its report is true to what ran, its status to whether it ran, and nothing stays behind."""
 
-import os
 import signal
-import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import orjson
-import psutil
 import pytest
 
 from breakeven_bench import demo
 from breakeven_bench.__main__ import main
 from breakeven_bench.record_file import load_records
+from tests.bench.commands import alive, kill_an_engine, started, until_it_says
 
 # One arm, one rate, 40 requests in a quarter of a second: everything that the demo does, as small as it gets.
 SMALL = ["--arms", "two-speculative", "--rates", "40", "--seconds", "1", "--time-scale", "4", "--stream-interval", "50"]
 
 
-def children_of(pid):
-    return [child.pid for child in psutil.Process(pid).children(recursive=True)]
-
-
-def alive(pids):
-    return [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]
-
-
-def started(out, *more):
-    """A demo that will run for minutes, in a process of its own, once its load has begun."""
-    argv = [sys.executable, "-m", "breakeven_bench", "demo", "--arms", "two-plain", "--rates", "1", "--seconds", "600"]
-    process = subprocess.Popen(
-        [*argv, "--out", str(out), *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    for line in process.stdout:
-        if "requests/s" in line:
-            return process
-    raise AssertionError(process.stderr.read())
+@contextmanager
+def loaded(out):
+    """A demo that will run for minutes, once its load has begun, and its children."""
+    argv = ["demo", "--arms", "two-plain", "--rates", "1", "--seconds", "600", "--out", str(out)]
+    with started(argv) as process:
+        _, children = until_it_says(process, "requests/s")
+        yield process, children
 
 
 @pytest.mark.parametrize(
@@ -84,11 +72,9 @@ def test_an_engine_that_cannot_start_ends_the_demo_with_its_own_words(tmp_path, 
 
 @pytest.mark.slow
 def test_an_engine_that_dies_under_load_ends_the_demo_and_the_others_with_it(tmp_path):
-    process = started(tmp_path)
-    children = children_of(process.pid)
-    engine = next(pid for pid in children if "engine" in psutil.Process(pid).cmdline())
-    os.kill(engine, signal.SIGKILL)
-    _, said = process.communicate(timeout=30)
+    with loaded(tmp_path) as (process, children):
+        kill_an_engine(children)
+        _, said = process.communicate(timeout=30)
     assert process.returncode == 1
     assert "ended with signal SIGKILL while it was in use" in said
     assert alive(children) == []
@@ -97,11 +83,10 @@ def test_an_engine_that_dies_under_load_ends_the_demo_and_the_others_with_it(tmp
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path, number):
-    process = started(tmp_path)
-    children = children_of(process.pid)
-    assert len(children) == 3
-    process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    with loaded(tmp_path) as (process, children):
+        assert len(children) == 3
+        process.send_signal(number)
+        _, said = process.communicate(timeout=30)
     assert process.returncode == 130
     assert said == "breakeven-bench demo: interrupted; everything is stopped\n"
     assert alive(children) == []
@@ -110,10 +95,9 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path, number):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
 def test_a_demo_that_is_killed_outright_leaves_no_process_behind(tmp_path):
-    process = started(tmp_path)
-    children = children_of(process.pid)
-    process.kill()
-    process.communicate(timeout=30)
+    with loaded(tmp_path) as (process, children):
+        process.kill()
+        process.communicate(timeout=30)
     deadline_s = time.monotonic() + 20.0
     while alive(children) and time.monotonic() < deadline_s:
         time.sleep(0.05)

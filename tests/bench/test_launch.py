@@ -7,11 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import suppress
 
 import psutil
 import pytest
 
+from breakeven_bench import launch
 from breakeven_bench.launch import (
     TAIL_LINES,
     Command,
@@ -22,6 +22,7 @@ from breakeven_bench.launch import (
     free_port,
     tail,
 )
+from tests.bench.commands import is_alive
 
 READY = "print('ready on http://127.0.0.1:5', flush=True)\n"
 FOREVER = "import time\nwhile True: time.sleep(60)\n"
@@ -55,12 +56,6 @@ def command(code, name="server", timeout_s=10.0, pattern=r"ready on (\S+)", **mo
     return Command(name, [sys.executable, "-c", code], re.compile(pattern), timeout_s, **more)
 
 
-def alive(pid):
-    with suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    return False
-
-
 async def until(happened):
     """Nothing signals what other processes do; the test's own time-out bounds the wait."""
     while True:
@@ -87,7 +82,7 @@ async def test_a_server_that_is_never_ready_is_given_up_at_its_deadline(tmp_path
         server = launcher.start(command(FOREVER, timeout_s=0.2))
         with pytest.raises(LaunchError, match=r"(?s)was not ready within 0.2 s.*\(the log is empty\)"):
             await server.ready()
-    assert not alive(server.pid)
+    assert not is_alive(server.pid)
 
 
 async def test_a_server_that_dies_while_it_is_needed_ends_the_work(tmp_path):
@@ -142,9 +137,9 @@ async def test_a_server_that_ignores_the_request_to_end_is_killed_with_its_worke
     async with Launcher(tmp_path, grace_s=0.2) as launcher:
         server = launcher.start(command(STUBBORN + WITH_A_WORKER + READY + FOREVER, pattern=r"worker (\d+)\nready"))
         worker = int((await server.ready()).group(1))
-        assert alive(worker)
-    assert not alive(server.pid)
-    assert not alive(worker)
+        assert is_alive(worker)
+    assert not is_alive(server.pid)
+    assert not is_alive(worker)
 
 
 async def test_workers_that_a_crashed_server_left_are_ended_too(tmp_path):
@@ -153,7 +148,7 @@ async def test_workers_that_a_crashed_server_left_are_ended_too(tmp_path):
         worker = int((await server.ready()).group(1))
         os.kill(server.pid, signal.SIGKILL)
         await until(lambda: server.exit_status is not None)
-    assert not alive(worker)
+    assert not is_alive(worker)
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, asyncio.CancelledError])
@@ -168,7 +163,7 @@ async def test_whatever_ends_the_work_no_server_is_left(tmp_path, error):
 
     with pytest.raises(error):
         await work()
-    assert [alive(server.pid) for server in servers] == [False, False]
+    assert [is_alive(server.pid) for server in servers] == [False, False]
 
 
 async def test_an_interrupt_during_the_grace_period_still_leaves_no_server(tmp_path):
@@ -184,7 +179,7 @@ async def test_an_interrupt_during_the_grace_period_still_leaves_no_server(tmp_p
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not alive(pids[0])
+    assert not is_alive(pids[0])
 
 
 def orphan(tmp_path, child, guarded):
@@ -192,7 +187,7 @@ def orphan(tmp_path, child, guarded):
     parent = PARENT.format(directory=str(tmp_path), child=child, guarded=guarded)
     with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as process:
         pid = int(process.stdout.readline())
-        assert alive(pid)
+        assert is_alive(pid)
         process.kill()
     return pid
 
@@ -200,12 +195,12 @@ def orphan(tmp_path, child, guarded):
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
 async def test_a_launcher_that_is_killed_outright_takes_its_servers_with_it(tmp_path):
     pid = orphan(tmp_path, READY + FOREVER, guarded=False)
-    await until(lambda: not alive(pid))
+    await until(lambda: not is_alive(pid))
 
 
 async def test_a_guarded_server_ends_with_its_launcher_even_where_it_ignores_the_request_to_end(tmp_path):
     pid = orphan(tmp_path, STUBBORN + READY + FOREVER, guarded=True)
-    await until(lambda: not alive(pid))
+    await until(lambda: not is_alive(pid))
 
 
 async def test_the_guard_of_a_server_that_was_stopped_in_order_is_gone_with_it(tmp_path):
@@ -221,6 +216,15 @@ async def test_a_guard_that_was_killed_does_not_keep_its_server_from_being_stopp
         server = launcher.start(command(READY + FOREVER, guarded=True))
         (guard,) = [process for process in psutil.Process().children() if process.pid != server.pid]
         guard.kill()
+    assert psutil.Process().children() == []
+
+
+async def test_a_guard_that_does_not_listen_is_killed_after_a_while(tmp_path, monkeypatch):
+    monkeypatch.setattr(launch, "DISMISSAL_S", 0.1)
+    async with Launcher(tmp_path) as launcher:
+        server = launcher.start(command(READY + FOREVER, guarded=True))
+        (guard,) = [process for process in psutil.Process().children() if process.pid != server.pid]
+        guard.suspend()
     assert psutil.Process().children() == []
 
 
@@ -287,7 +291,7 @@ async def test_some_servers_can_be_stopped_while_the_others_go_on(tmp_path):
         first, second = (launcher.start(command(READY + FOREVER, name=name)) for name in ("first", "second"))
         await asyncio.gather(first.ready(), second.ready())
         await launcher.stop([first])
-        assert (alive(first.pid), alive(second.pid)) == (False, True)
+        assert (is_alive(first.pid), is_alive(second.pid)) == (False, True)
         assert launcher.servers == (second,)
 
 

@@ -1,8 +1,4 @@
-"""The engines that the contract is held against, one of each kind for the whole session.
-
-Real vLLM is asked for with `-m vllm` (`make test-vllm`); without it those tests are left out and the last lines say so.
-They are no skips, because CI, where a skip is a failure, has no vLLM.
-"""
+"""The engines that the contract is held against, one of each kind for the whole session."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,49 +9,25 @@ import pytest_asyncio
 
 from breakeven_bench.launch import Launcher
 from tests.contract.engine import Engine, running
-from tests.contract.targets import TARGETS, VLLM, Shape, Target
+from tests.contract.targets import SIMULATOR, TARGETS, VLLM, Shape, Target
 
 VLLM_TEST_TIMEOUT_S = 600
 """A test may have to start two real engines one after the other, each within its five minutes."""
 
-LEFT_OUT = pytest.StashKey[int]()
-"""How many tests against real vLLM there are and were not asked for."""
-
-
-def wants_vllm(config: pytest.Config) -> bool:
-    return VLLM.name in str(config.getoption("markexpr"))
-
 
 def pytest_generate_tests(metafunc):
+    """Every test runs against both targets, one that is itself marked `vllm` against the real one alone."""
     if "target" in metafunc.fixturenames:
-        named = [
-            pytest.param(name, marks=[pytest.mark.vllm, pytest.mark.timeout(VLLM_TEST_TIMEOUT_S)] * (name == VLLM.name))
-            for name in TARGETS
-        ]
-        metafunc.parametrize("target", named, indirect=True, scope="session")
-
-
-def pytest_collection_modifyitems(config, items):
-    if wants_vllm(config):
-        return
-    left_out = [item for item in items if item.get_closest_marker("vllm")]
-    items[:] = [item for item in items if not item.get_closest_marker("vllm")]
-    config.hook.pytest_deselected(items=left_out)
-    config.stash[LEFT_OUT] = len(left_out)
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    count = config.stash.get(LEFT_OUT, 0)
-    if count:
-        terminalreporter.write_line(f"{count} tests against real vLLM were not asked for: make test-vllm runs them")
+        real = pytest.param(VLLM.name, marks=[pytest.mark.vllm, pytest.mark.timeout(VLLM_TEST_TIMEOUT_S)])
+        targets = [real] if metafunc.definition.get_closest_marker("vllm") else [SIMULATOR.name, real]
+        metafunc.parametrize("target", targets, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest) -> Target:
     found = TARGETS[request.param]
-    lacking = found.missing()
-    if lacking:
-        pytest.fail(f"real vLLM was asked for, but {lacking}", pytrace=False)
+    if found is VLLM:
+        request.getfixturevalue("real_vllm")
     return found
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from breakeven_bench.launch import Launcher, LaunchError
+from breakeven_bench.vllm import host
 from tests.contract.capture import QUESTIONS, Recorded, capture, file_name, without_folders
 from tests.contract.engine import running
 from tests.contract.pages import PAGES
@@ -71,7 +72,7 @@ def write(folder: Path, answers: dict[str, Recorded], source: dict[str, Any]) ->
 
 
 if __name__ == "__main__":
-    if lacking := VLLM.missing():
+    if lacking := host.missing():
         sys.exit(lacking)
     try:
         print(f"recorded into {asyncio.run(record())}")

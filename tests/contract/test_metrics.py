@@ -2,7 +2,7 @@
 
 from tests.contract.engine import COMPLETIONS, started
 from tests.contract.metrics_page import FINISHED, GENERATED, RUNNING, WAITING
-from tests.contract.targets import MODEL
+from tests.contract.targets import MODEL, SEQUENCES_MAX
 
 TOKENS = 12
 LONG = {"max_tokens": 1500, "ignore_eos": True, "stream": True}
@@ -172,11 +172,12 @@ async def test_what_runs_is_seen_while_it_runs(engine):
 
 
 async def test_what_finds_no_slot_waits_for_capacity(plain):
+    too_many = 4
+    many = {**LONG, "n": SEQUENCES_MAX + too_many, "temperature": 1, "max_tokens": 500}
     await plain.idle()
     async with await plain.connect() as client:
-        # One request of three dozen sequences on an engine with room for thirty-two.
-        await client.send(started(**{**LONG, "n": 36, "temperature": 1, "max_tokens": 500}), "POST")
-        page = await plain.until(lambda page: page.value(WAITING) > 0 and page.value(RUNNING) == 32)
-        assert page.value(WAITING) == 4
-        assert page.by_label("vllm:num_requests_waiting_by_reason", "reason") == {"capacity": 4, "deferred": 0}
+        await client.send(started(**many), "POST")
+        page = await plain.until(lambda page: page.value(WAITING) > 0 and page.value(RUNNING) == SEQUENCES_MAX)
+        assert page.value(WAITING) == too_many
+        assert page.by_label("vllm:num_requests_waiting_by_reason", "reason") == {"capacity": too_many, "deferred": 0}
     await plain.idle()

@@ -11,6 +11,8 @@ import pytest
 
 from breakeven_bench.vllm import host
 
+pytestmark = [pytest.mark.vllm, pytest.mark.usefixtures("real_vllm"), pytest.mark.timeout(600)]
+
 TRIALS = 4000
 WORDS = 40
 NOISE = 0.4 * (WORDS / TRIALS) ** 0.5
@@ -52,7 +54,6 @@ for temperature in (0.3, 0.7, 1.0, 1.5):
 
 def distances(**variables):
     """Total variation between what was drawn and what should be, at each temperature."""
-    assert host.missing() is None, host.missing()
     said = subprocess.run(
         [host.python(), "-c", DRAW],
         env=os.environ | host.environment_variables() | variables,
@@ -64,15 +65,11 @@ def distances(**variables):
     return [float(line.split()[1]) for line in said.stdout.splitlines() if line.startswith("distance")]
 
 
-@pytest.mark.vllm
-@pytest.mark.timeout(600)
 def test_with_the_plugin_every_temperature_is_sampled_as_it_should_be():
     found = distances()
     assert len(found) == 4
     assert max(found) < 2 * NOISE
 
 
-@pytest.mark.vllm
-@pytest.mark.timeout(600)
 def test_without_the_plugin_it_is_not_so_that_the_plugin_is_still_needed():
     assert max(distances(VLLM_PLUGINS="")) > 0.3

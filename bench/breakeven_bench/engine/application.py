@@ -11,7 +11,7 @@ from typing import Any
 
 from breakeven_bench.engine.clock import Timers
 from breakeven_bench.engine.connection import HttpRequest, Response
-from breakeven_bench.engine.core import EngineCore
+from breakeven_bench.engine.core import CoreState, EngineCore
 from breakeven_bench.engine.errors import CORE_DEAD, EngineError, compact_json
 from breakeven_bench.engine.events import DONE, Endpoint, Envelope, error_event
 from breakeven_bench.engine.faults import FaultKind, FaultRequest, FaultSwitch, parse_fault
@@ -100,7 +100,7 @@ class Application:
         return methods[request.method]
 
     def _health(self, _request: HttpRequest, response: Response) -> None:
-        response.answer(503 if self._core.is_dead else 200, b"", "")
+        response.answer(503 if self._core.state is CoreState.DEAD else 200, b"", "")
 
     def _metrics(self, _request: HttpRequest, response: Response) -> None:
         response.answer(200, self._core.page(), CONTENT_TYPE)
@@ -165,7 +165,7 @@ class Application:
             order = self._intake.chat(parse_request(ChatRequest, request.body), hint, self._now_s())
         else:
             order = self._intake.completion(parse_request(CompletionRequest, request.body), hint, self._now_s())
-        if self._core.is_dead:
+        if self._core.state is CoreState.DEAD:
             self._around.timers.call_at(self._now_s() + FAREWELL_S, self._around.end)
             raise CORE_DEAD
         if order.refusal is not None:
@@ -222,7 +222,8 @@ class Application:
         if fault.fault is FaultKind.REFUSE and fault.seconds is not None:
             self._around.refuse(fault.seconds)
         if fault.fault is FaultKind.CORE_DEAD:
-            noticed = self._core.die()
+            # Only an answer of 500 makes vLLM's server look after its core; an error event in a stream does not.
+            noticed = any(not generation.order.stream for generation in self._core.die())
             self._around.timers.call_at(now_s + (FAREWELL_S if noticed else WATCHDOG_S), self._around.end)
 
     def _release_if_over(self) -> None:

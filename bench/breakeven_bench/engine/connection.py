@@ -71,6 +71,11 @@ class HttpServer:
         for connection in list(self.connections):
             connection.close_if_idle()
 
+    def close_when_answered(self) -> None:
+        """Close the connections that serve nothing, and each of the others behind its answer, as uvicorn shuts down."""
+        for connection in list(self.connections):
+            connection.close_when_answered()
+
     def abort_all(self) -> None:
         """Break every connection, whatever it serves."""
         for connection in list(self.connections):
@@ -139,6 +144,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser: Any = httptools.HttpRequestParser(self)
         self._response: Response | None = None
+        self._is_last_answer = False
         self._pipelined: deque[HttpRequest] = deque()
         self._idle: asyncio.TimerHandle | None = None
         self._url = b""
@@ -203,12 +209,17 @@ class Connection(asyncio.Protocol):
         if self._response is None and self._transport is not None:
             self._transport.close()
 
+    def close_when_answered(self) -> None:
+        """Close the connection now, or behind the answer that it is giving; what the client pipelined is dropped."""
+        self._is_last_answer = True
+        self.close_if_idle()
+
     def response_ended(self, *, keep_alive: bool) -> None:
         """Go on with what the client pipelined, or wait for its next request."""
         self._response = None
         if self._transport is None:
             return
-        if not keep_alive:
+        if not keep_alive or self._is_last_answer:
             self._transport.close()
         elif self._pipelined:
             self._loop.call_soon(self._serve_next)

@@ -6,6 +6,7 @@ turns itself.
 """
 
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Any
 
 from breakeven_bench.engine.clock import Timers
@@ -24,6 +25,18 @@ from breakeven_bench.engine.speculation import drafter_of
 ERROR = FINISH_REASONS.index("error")
 
 
+class CoreState(Enum):
+    """What an engine does; none that has left `SERVING` comes back."""
+
+    SERVING = auto()
+
+    HALTED = auto()
+    """Asked to end: it does nothing more and tells nobody, as vLLM's core after SIGTERM."""
+
+    DEAD = auto()
+    """Killed: it has failed everything, and whoever asks is told."""
+
+
 class EngineCore:
     """One engine. `created_s` is the wall-clock time of its start, for the metrics page."""
 
@@ -39,7 +52,7 @@ class EngineCore:
         self._recorder = Recorder(metrics)
         self._owners: dict[Sequence, Generation] = {}
         self._step: Step | None = None
-        self.is_dead = False
+        self.state = CoreState.SERVING
 
     def submit(self, generation: Generation) -> None:
         """Queue a request; an idle engine begins at once."""
@@ -56,23 +69,26 @@ class EngineCore:
         Counted nowhere. vLLM has the name `finished_reason="abort"`, but forgets a departed request before it would
         count (`v1/engine/output_processor.py`, `abort_requests`; seen with 0.32.0).
         """
-        self._drop(generation)
+        for sequence in generation.sequences:
+            if self._owners.pop(sequence, None) is not None:
+                self._scheduler.abort(sequence)
 
     def halt(self) -> None:
-        """Do nothing more, for good, and tell nobody: what a request to end makes of vLLM's engine core."""
-        self.is_dead = True
+        """Do nothing more, for good, and tell nobody. A dead core stays dead."""
+        if self.state is CoreState.SERVING:
+            self.state = CoreState.HALTED
 
-    def die(self) -> bool:
-        """Fail everything, for good; returns whether that was a status of 500 to anybody, and not only an event.
+    def die(self) -> list[Generation]:
+        """Fail everything, for good; returns what was failed, in the order of its arrival.
 
         Counts nothing more: in vLLM the process that counts is gone.
         """
-        self.halt()
+        self.state = CoreState.DEAD
         failed = list(dict.fromkeys(self._owners.values()))
         self._owners.clear()
         for generation in failed:
             generation.fail(CORE_DEAD)
-        return not all(generation.order.stream for generation in failed)
+        return failed
 
     def resume(self, generation: Generation) -> None:
         """The client reads again."""
@@ -111,7 +127,7 @@ class EngineCore:
         self._timers.call_at(self._pace.begin(step.duration_s + extra_s, now_s), self._end_step)
 
     def _end_step(self) -> None:
-        if self.is_dead:
+        if self.state is not CoreState.SERVING:
             return
         step = self._step
         if step is None:
@@ -142,11 +158,6 @@ class EngineCore:
             if sequence in self._owners:
                 self._scheduler.abort(sequence)
                 self._count_end(sequence, generation, ERROR, now_s)
-
-    def _drop(self, generation: Generation) -> None:
-        for sequence in generation.sequences:
-            if self._owners.pop(sequence, None) is not None:
-                self._scheduler.abort(sequence)
 
     def _count_end(self, sequence: Sequence, generation: Generation, reason: int, now_s: float) -> None:
         """One sequence has ended; the last one of a prompt ends its request."""

@@ -42,6 +42,12 @@ def prompt_too_long(prompt_tokens: int, max_model_len: int) -> EngineError:
     return invalid_parameter(message, "input_tokens", prompt_tokens)
 
 
+def no_text() -> EngineError:
+    """A prompt with half a surrogate pair, in the words of the tokenizer (`tokenizers` 0.23.3)."""
+    message = "TextEncodeInput must be Union[TextInputSequence, Tuple[InputSequence, InputSequence]]"
+    return EngineError(400, message, "BadRequestError")
+
+
 def too_many_tokens(param: str, tokens: int, max_model_len: int) -> EngineError:
     """A limit on the answer that no prompt would leave room for."""
     message = (
@@ -58,7 +64,11 @@ class FrameworkError(EngineError):
         return compact_json({"detail": self.message})
 
 
-UNREADABLE_BODY = FrameworkError(400, "There was an error parsing the body")
+def unreadable_body() -> FrameworkError:
+    """A body that Python's parser gives up on. Made anew for each: a raised exception keeps its frames alive."""
+    return FrameworkError(400, "There was an error parsing the body")
+
+
 GENERATION_FAILED = EngineError(500, "Internal server error", "InternalServerError")
 """What vLLM writes into a stream, or answers, when a request fails inside the engine."""
 

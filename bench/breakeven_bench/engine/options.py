@@ -9,7 +9,7 @@ from breakeven_bench.engine.speculation import Speculation
 from breakeven_policies.request import SamplingDefaults
 
 VLLM_VERSION = "0.33.0"
-"""The release whose names and shapes are followed."""
+"""The release whose names and shapes are followed, and for which launch files are written."""
 
 TIME_SCALE_MAX = 1000.0
 """A step of 23 ms then takes 23 µs: less than any timer or socket, so that more would change nothing."""

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
+from breakeven_bench.engine.errors import no_text
+
 BYTES_PER_TOKEN = 4
 
 PART_TOKENS = 256
@@ -30,8 +32,11 @@ def render_prompt(prompt: str | list[int]) -> bytes:
 
 
 def encode(text: str) -> bytes:
-    """UTF-8; lone surrogates, which JSON may carry, keep their three bytes."""
-    return text.encode("utf-8", "surrogatepass")
+    """UTF-8. EngineError (400) for half a surrogate pair, which JSON can spell: vLLM's tokenizer refuses it, too."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise no_text() from None
 
 
 def count_tokens(prompt: bytes) -> int:

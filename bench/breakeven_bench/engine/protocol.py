@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from breakeven_bench.engine.errors import UNREADABLE_BODY, EngineError, invalid_parameter
+from breakeven_bench.engine.errors import EngineError, invalid_parameter, unreadable_body
 
 _INT64_MIN = -(2**63)
 _INT64_MAX = 2**63 - 1
@@ -33,7 +33,7 @@ class StreamOptions(BaseModel):
 class GenerationRequest(BaseModel):
     """What chat and text completions have in common."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="allow")  # as in vLLM: what is kept must have a name that UTF-8 can hold
 
     model: str | None = None
     frequency_penalty: float | None = None
@@ -138,7 +138,7 @@ def parse_json(body: bytes) -> Any:
         }
         raise _validation_error([fault]) from None
     except (ValueError, RecursionError):
-        raise UNREADABLE_BODY from None  # bytes that are no text, a number of 5,000 digits, a thousand brackets
+        raise unreadable_body() from None  # bytes that are no text, a number of 5,000 digits, a thousand brackets
 
 
 def parse_request(kind: type[Model], body: bytes) -> Model:

@@ -99,10 +99,10 @@ async def run_engine(
 
 
 async def _left(server: HttpServer) -> None:
-    """Close what is idle and wait for the clients of the rest to leave."""
+    """Close what is idle and wait for the clients of the rest to leave, or to have read an answer that was complete."""
     empty = asyncio.Event()
     server.on_empty = empty.set
-    server.close_idle()
+    server.close_when_answered()
     if server.connections:
         await empty.wait()
 

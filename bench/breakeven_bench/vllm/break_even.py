@@ -18,7 +18,7 @@ CONTEXT_TOKENS = 1000
 little, as long as acceptance holds there."""
 
 BATCH_LIMIT = 256
-"""vLLM's default `--max-num-seqs` on an A100: beyond it nothing runs."""
+"""The last batch that is looked at: vLLM's default `--max-num-seqs` on an A100. The launch files ask for less."""
 
 
 def expected_tokens(acceptance: float, drafts: int) -> float:

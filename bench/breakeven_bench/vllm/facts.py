@@ -1,15 +1,14 @@
 """What is known of `vllm serve`: its methods of speculation, its flags, and since which version.
 
 The one source, with `machines`. The launch files in `deploy/vllm` and the tables of their README are rendered from both
-(`launch_files`), and a test compares every name with vLLM's source. "code" is that of vLLM 0.33.0 below `vllm/`.
+(`launch_files`), and a test compares every name with vLLM's source. "code" is that of vLLM 0.33.0 below `vllm/`, which
+is also the release that the simulated engine follows (`engine.options.VLLM_VERSION`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from breakeven_bench.vllm.machines import Drafter, Fleet
-
-VLLM_VERSION = "0.33.0"
 
 
 @dataclass(frozen=True, slots=True)

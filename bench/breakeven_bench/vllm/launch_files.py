@@ -10,8 +10,9 @@ comparing files is `launch_files_command`.
 
 import json
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from breakeven_bench.engine.options import VLLM_VERSION
 from breakeven_bench.vllm.break_even import best_schedule, break_even_batch, speed_up
 from breakeven_bench.vllm.facts import (
     BASELINE,
@@ -23,7 +24,6 @@ from breakeven_bench.vllm.facts import (
     PORTS,
     SHARED_FLAGS,
     SPECULATIVE_FLAGS,
-    VLLM_VERSION,
     Flag,
     Key,
     Method,
@@ -238,8 +238,7 @@ def speculative_lines(method: Method) -> list[str]:
     """The variables of `--speculative-config`, their reasons, and how the engine starts."""
     lines: list[str] = []
     for key in method.keys:
-        why = why_three() if method is EAGLE3 and key.name == "num_speculative_tokens" else key.why
-        lines += comment(why)
+        lines += comment(reason(method, key))
         if key.variable is not None and key.default is not None:
             lines += [default(key.variable, key.default), ""]
     variables = [f'"${key.variable}"' for key in method.keys if key.variable is not None]
@@ -265,7 +264,13 @@ def member(key: Key) -> str:
     return f'"{key.name}": {place}'
 
 
-def why_three() -> str:
+def reason(method: Method, key: Key) -> str:
+    """Why the key has its default in this script: computed, or as the facts say."""
+    computed = COMPUTED_REASONS.get((method.script, key.name))
+    return key.why if computed is None else computed()
+
+
+def why_default_k() -> str:
     """The reason for the default k, in the figures of the default fleet."""
     hardware = FLEETS[0].weights[0].hardware
     alone, usual = prior_at(0.0).acceptance, prior_at(SCHEDULE_TEMPERATURE).acceptance
@@ -283,6 +288,12 @@ def why_three() -> str:
         f"{gain(few)}, but at T={SCHEDULE_TEMPERATURE} k={many} stops paying beyond {end(many)} running requests and "
         f"k={few} beyond {end(few)}. SPEC_TOKENS={many} is the length of the published table."
     )
+
+
+COMPUTED_REASONS: Mapping[tuple[str, str], Callable[[], str]] = {
+    (EAGLE3.script, "num_speculative_tokens"): why_default_k,
+}
+"""By script and key: reasons that hold figures of the model, which `facts` does not know."""
 
 
 def text_of(lines: Iterable[str]) -> str:

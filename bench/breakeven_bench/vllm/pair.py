@@ -55,7 +55,7 @@ async def start_pair(
     launcher: Launcher, ports: Ports, say: Callable[[str], None], environment: Path = host.VLLM_ENVIRONMENT
 ) -> Pair:
     """Start everything and wait until it serves; `say` gets a line at each stage. Raises LaunchError."""
-    numbers = [taken_by_nobody(port) for port in (ports.baseline, ports.eagle3)]
+    numbers = [port_or_refusal(port) for port in (ports.baseline, ports.eagle3)]
     commands = [
         host.engine_command("baseline", numbers[0], environment=environment),
         host.engine_command("eagle3", numbers[1], speculative=host.EAGLE3, environment=environment),
@@ -94,7 +94,7 @@ def curl_line(url: str, temperature: float) -> str:
     return f"curl -i {url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'"
 
 
-def taken_by_nobody(port: int) -> int:
+def port_or_refusal(port: int) -> int:
     """The port, or a free one for 0; LaunchError where somebody listens there.
 
     vLLM would not fail: it shares the port (SO_REUSEPORT), and each connection goes to one of the two.

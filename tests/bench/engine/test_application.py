@@ -410,3 +410,17 @@ async def test_a_dead_core_ends_the_engine_by_itself(monkeypatch):
     async with running_engine() as engine, client_of(engine) as http:
         await switch(http, fault="core_dead")
         await asyncio.wait_for(engine.stop.wait(), 2)
+
+
+async def test_a_dead_core_ends_the_engine_at_once_where_its_death_was_an_answer_of_500(monkeypatch):
+    monkeypatch.setattr("breakeven_bench.engine.application.WATCHDOG_S", 600.0)
+    async with running_engine(time_scale=10.0) as engine, client_of(engine) as http:
+        whole = asyncio.create_task(http.post(CHAT, json={**SHORT, "max_tokens": 8000}))
+
+        async def runs():
+            return await shown(http, "vllm:num_requests_running") == 1
+
+        await eventually(runs)
+        await switch(http, fault="core_dead")
+        assert (await whole).status_code == 500
+        await asyncio.wait_for(engine.stop.wait(), 2)

@@ -325,6 +325,21 @@ async def test_a_connection_that_waits_for_its_answer_is_not_idle(monkeypatch):
         assert (await answer(reader))[0] == 200
 
 
+async def test_a_server_that_ends_closes_what_is_idle_and_the_rest_behind_its_answer_whatever_was_pipelined():
+    async with serving(lambda request, response: None) as server:
+        async with client(server) as (reader, writer), client(server) as (idle, waits):
+            waits.write(b"GET /half")
+            writer.write(GET + GET)
+            await server.arrived.wait()
+            server.http.close_when_answered()
+            assert await asyncio.wait_for(idle.read(), 1) == b""
+            server.responses[0].answer(200, b"{}")
+            assert (await answer(reader))[0] == 200
+            assert await asyncio.wait_for(reader.read(), 1) == b""
+        await closed(server)
+    assert len(server.requests) == 1
+
+
 async def test_idle_connections_can_be_closed_at_once():
     async with serving() as server, client(server) as (reader, writer):
         writer.write(GET)

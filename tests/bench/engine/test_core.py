@@ -4,7 +4,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from breakeven_bench.engine.answers import write_book
-from breakeven_bench.engine.core import EngineCore
+from breakeven_bench.engine.core import CoreState, EngineCore
 from breakeven_bench.engine.events import Endpoint, Envelope
 from breakeven_bench.engine.families import FINISH_REASONS
 from breakeven_bench.engine.faults import FaultSwitch, parse_fault
@@ -129,7 +129,8 @@ def test_when_the_core_dies_everything_fails_at_once_and_nothing_more_is_emitted
     bench.clock.turn()
     bench.clock.turn()
     page = bench.core.page()
-    assert bench.core.die() is True
+    assert [failed.order.stream for failed in bench.core.die()] == [True, False]
+    assert bench.core.state is CoreState.DEAD
     assert stream.events[-1] == "[DONE]"
     assert stream.events[-2]["error"]["code"] == whole.status == 500
     bench.core.abort(made)
@@ -137,11 +138,15 @@ def test_when_the_core_dies_everything_fails_at_once_and_nothing_more_is_emitted
     assert (bench.core.page(), bench.clock.pending) == (page, 0)
 
 
-def test_a_core_that_dies_under_streams_alone_is_noticed_by_nobody():
+def test_an_idle_core_dies_without_failing_anybody():
+    assert Bench().core.die() == []
+
+
+def test_a_dead_core_that_is_asked_to_end_stays_dead():
     bench = Bench()
-    bench.request(max_tokens=100)
-    assert bench.core.die() is False
-    assert Bench().core.die() is False
+    bench.core.die()
+    bench.core.halt()
+    assert bench.core.state is CoreState.DEAD
 
 
 def test_a_halted_core_tells_nobody_and_does_nothing_more():
@@ -151,6 +156,7 @@ def test_a_halted_core_tells_nobody_and_does_nothing_more():
     written = list(sink.written)
     bench.core.halt()
     bench.clock.run()
+    assert bench.core.state is CoreState.HALTED
     assert (sink.written, sink.ended, sink.was_cut) == (written, False, False)
 
 

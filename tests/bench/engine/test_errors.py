@@ -7,13 +7,14 @@ import pytest
 from breakeven_bench.engine.errors import (
     CORE_DEAD,
     GENERATION_FAILED,
-    UNREADABLE_BODY,
     EngineError,
     compact_json,
     invalid_parameter,
+    no_text,
     prompt_too_long,
     too_many_tokens,
     unknown_model,
+    unreadable_body,
 )
 
 
@@ -57,14 +58,20 @@ def test_a_limit_beyond_the_context_is_told_by_its_own_name():
     assert (error.status, error.param) == (400, "max_completion_tokens")
 
 
+def test_a_prompt_that_is_no_text_is_refused_in_the_words_of_the_tokenizer():
+    error = no_text()
+    assert error.message.startswith("TextEncodeInput must be Union")
+    assert (error.status, error.type, error.param) == (400, "BadRequestError", None)
+
+
 def test_a_failure_inside_the_engine_is_a_server_error_and_an_unreadable_body_is_not():
     for failure in (GENERATION_FAILED, CORE_DEAD):
         assert (failure.status, failure.type) == (500, "InternalServerError")
-    assert UNREADABLE_BODY.status == 400
+    assert unreadable_body().status == 400
 
 
 def test_an_error_of_the_framework_is_told_in_its_own_shape():
-    assert UNREADABLE_BODY.body() == b'{"detail":"There was an error parsing the body"}'
+    assert unreadable_body().body() == b'{"detail":"There was an error parsing the body"}'
 
 
 def test_json_is_compact_utf8_as_starlette_writes_it():

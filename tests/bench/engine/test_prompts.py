@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from breakeven_bench.engine.errors import EngineError
 from breakeven_bench.engine.prompts import (
     count_tokens,
     detokenize,
@@ -28,8 +29,11 @@ def test_a_message_without_a_role_does_not_break_the_prompt():
     assert b"<|None|>" in render_chat([{"content": "hi"}])
 
 
-def test_a_lone_surrogate_is_counted_like_any_character():
-    assert count_tokens(render_chat([{"role": "user", "content": "cut \ud83d here"}])) > 8
+def test_half_a_surrogate_pair_is_no_text():
+    with pytest.raises(EngineError, match="TextEncodeInput") as caught:
+        render_chat([{"role": "user", "content": "cut \ud83d here"}])
+    assert (caught.value.status, caught.value.type) == (400, "BadRequestError")
+    assert encode("cut \U0001f600 here") == b"cut \xf0\x9f\x98\x80 here"
 
 
 def test_an_empty_prompt_counts_one_token():

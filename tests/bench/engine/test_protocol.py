@@ -148,6 +148,12 @@ def test_a_byte_order_mark_and_utf16_are_read():
     assert parse_json(b"\xef\xbb\xbf" + json.dumps(document).encode()) == document
 
 
+def test_the_name_of_an_unknown_field_must_be_text():
+    with pytest.raises(EngineError, match="unable to parse raw data as a unicode string") as caught:
+        parse_request(ChatRequest, rb'{"messages":[],"\ud83d":1}')
+    assert (caught.value.status, caught.value.type) == (400, "Bad Request")
+
+
 def test_unknown_fields_are_ignored():
     assert chat(chat_template_kwargs={"x": 1}, x_future_field=[1, None], guided_json={}).messages == HI
 

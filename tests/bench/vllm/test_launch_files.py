@@ -8,6 +8,7 @@ import pytest
 from breakeven_bench.vllm.facts import BASELINE, DYNAMIC, EAGLE3, METHODS, SHARED_FLAGS, Flag, Key
 from breakeven_bench.vllm.launch_files import (
     COMMENT_COLUMNS,
+    COMPUTED_REASONS,
     MARK,
     alternatives,
     comment,
@@ -21,7 +22,7 @@ from breakeven_bench.vllm.launch_files import (
     pools_file,
     refusal,
     schedule,
-    why_three,
+    why_default_k,
 )
 from breakeven_bench.vllm.machines import FLEETS, PAIR_8B, SPLIT_70B
 
@@ -174,14 +175,19 @@ def test_a_speculative_script_gives_a_reason_for_every_default_that_has_one(meth
     assert [key.name for key in method.keys if key.why and key.why not in text] == []
 
 
+def test_every_computed_reason_belongs_to_a_key_that_has_no_other():
+    silent = {(method.script, key.name) for method in METHODS for key in method.keys if not key.why}
+    assert set(COMPUTED_REASONS) - silent == set()
+
+
 def test_the_default_k_has_its_reason_in_figures_of_the_model():
-    assert why_three() == (
+    assert why_default_k() == (
         "3 is the better length for a pool that carries load. By the model of the step time on a100-tp2-int8, with the "
         "published and unverified acceptance, k=5 gives one greedy request 3.1x and k=3 2.6x, but at T=0.7 k=5 stops "
         "paying beyond 60 running requests and k=3 beyond 89. SPEC_TOKENS=5 is the length of the published table."
     )
-    assert why_three() in " ".join(method_file(EAGLE3).replace("\n# ", " ").split())
-    assert why_three() not in " ".join(method_file(DYNAMIC).replace("\n# ", " ").split())
+    assert why_default_k() in " ".join(method_file(EAGLE3).replace("\n# ", " ").split())
+    assert why_default_k() not in " ".join(method_file(DYNAMIC).replace("\n# ", " ").split())
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.script)

@@ -11,7 +11,7 @@ import pytest
 
 from breakeven_bench.launch import Launcher, LaunchError
 from breakeven_bench.vllm import host, pair
-from breakeven_bench.vllm.pair import Ports, complete, curl_line, router_command, start_pair, taken_by_nobody
+from breakeven_bench.vllm.pair import Ports, complete, curl_line, port_or_refusal, router_command, start_pair
 from tests.bench.vllm.stand_in import IS_DEAF, LOADS_AND_DIES, environment
 
 FREE = Ports(0, 0, 0, 0)
@@ -48,8 +48,8 @@ async def test_a_taken_port_is_refused_before_anything_starts(tmp_path, listener
 
 
 def test_a_port_that_nobody_has_is_the_engines_and_0_means_any(listener):
-    assert taken_by_nobody(listener - 1 if listener > 1024 else listener + 1) > 0
-    assert taken_by_nobody(0) not in (0, listener)
+    assert port_or_refusal(listener - 1 if listener > 1024 else listener + 1) > 0
+    assert port_or_refusal(0) not in (0, listener)
 
 
 @pytest.mark.slow

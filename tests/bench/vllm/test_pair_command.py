@@ -1,52 +1,29 @@
 """`breakeven-bench real-pair`: it says how to try it, and however it ends nothing stays; on simulated engines."""
 
-import os
 import re
 import signal
-import subprocess
 import sys
 import time
-from contextlib import contextmanager
 
-import psutil
 import pytest
 
 from breakeven_bench.__main__ import main
 from breakeven_bench.vllm import host
+from tests.bench.commands import alive, kill_an_engine, started, until_it_says
 from tests.bench.vllm.stand_in import LOADS_AND_DIES, SERVES, environment
 
 FREE_PORTS = ["--port", "0", "--admin-port", "0", "--baseline-port", "0", "--eagle3-port", "0"]
 
 
-def alive(pids):
-    return [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]
-
-
-@contextmanager
-def started(tmp_path, *more, code=SERVES):
-    """The command in a process of its own."""
-    argv = [sys.executable, "-m", "breakeven_bench", "real-pair", *FREE_PORTS, "--logs", str(tmp_path / "logs"), *more]
-    with subprocess.Popen(
-        argv,
-        env=os.environ | {host.ENVIRONMENT_VARIABLE: str(environment(tmp_path / "env", code))},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+def pair(tmp_path, *more, code=SERVES):
+    """The command, whose engines run this code."""
+    argv = ["real-pair", *FREE_PORTS, "--logs", str(tmp_path / "logs"), *more]
+    return started(argv, {host.ENVIRONMENT_VARIABLE: str(environment(tmp_path / "env", code))})
 
 
 def serving(process):
     """What it said until it served, and its children."""
-    said = []
-    for line in process.stdout:
-        said.append(line)
-        if "Ctrl-C stops everything" in line:
-            return "".join(said), [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
-    raise AssertionError(process.stderr.read())
+    return until_it_says(process, "Ctrl-C stops everything")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +52,7 @@ def test_help_says_what_it_costs_and_how_a_script_uses_it(capsys):
 
 @pytest.mark.slow
 def test_an_engine_that_does_not_start_ends_it_with_its_own_words(tmp_path):
-    with started(tmp_path, code=LOADS_AND_DIES) as process:
+    with pair(tmp_path, code=LOADS_AND_DIES) as process:
         _, said = process.communicate(timeout=30)
     assert process.returncode == 1
     assert re.search(r"(?s)^breakeven-bench real-pair: failed: (baseline|eagle3) ended .*no memory left", said)
@@ -83,10 +60,9 @@ def test_an_engine_that_does_not_start_ends_it_with_its_own_words(tmp_path):
 
 @pytest.mark.slow
 def test_an_engine_that_dies_ends_it_and_the_others_with_it(tmp_path):
-    with started(tmp_path) as process:
+    with pair(tmp_path) as process:
         _, children = serving(process)
-        engine = next(pid for pid in children if "engine" in psutil.Process(pid).cmdline())
-        os.kill(engine, signal.SIGKILL)
+        kill_an_engine(children)
         _, said = process.communicate(timeout=30)
     assert process.returncode == 1
     assert "ended with signal SIGKILL while it was in use" in said
@@ -96,7 +72,7 @@ def test_an_engine_that_dies_ends_it_and_the_others_with_it(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_stops_everything(tmp_path, number):
-    with started(tmp_path) as process:
+    with pair(tmp_path) as process:
         _, children = serving(process)
         assert len(children) == 5  # two engines with a guard each, and the router
         process.send_signal(number)
@@ -109,7 +85,7 @@ def test_an_interrupt_stops_everything(tmp_path, number):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
 def test_a_pair_whose_parent_is_killed_outright_ends_too(tmp_path):
-    with started(tmp_path) as process:
+    with pair(tmp_path) as process:
         _, children = serving(process)
         process.kill()
         process.communicate(timeout=30)
@@ -121,7 +97,7 @@ def test_a_pair_whose_parent_is_killed_outright_ends_too(tmp_path):
 
 @pytest.mark.slow
 def test_it_says_where_everything_is_and_ends_by_itself_after_its_time(tmp_path):
-    with started(tmp_path, "--seconds", "0.5") as process:
+    with pair(tmp_path, "--seconds", "0.5") as process:
         said, children = serving(process)
         rest, complaints = process.communicate(timeout=30)
     assert (process.returncode, complaints) == (0, "")
