@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo install-vllm real-pair test test-vllm lint types contracts check format lock lock-vllm clean
+.PHONY: help install demo install-vllm real-pair real-curve test test-vllm lint types contracts check format lock lock-vllm clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -28,6 +28,9 @@ install-vllm: install  ## real vLLM on this CPU, with a small model and head, in
 
 real-pair: install  ## a real plain and a real EAGLE-3 engine behind the router, until Ctrl-C (after make install-vllm)
 	@$(BIN)/breakeven-bench real-pair $(ARGS)
+
+real-curve: install  ## measure on real engines what speculation yields and where it pays (20 minutes; ARGS=--quick: 3)
+	@$(BIN)/breakeven-bench real-curve $(ARGS)
 
 test: install  ## every test
 	$(BIN)/python -m pytest $(ARGS)
