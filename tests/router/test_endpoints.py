@@ -118,6 +118,17 @@ def test_each_endpoint_limits_its_output_under_the_names_of_its_own_protocol(
     assert TABLE.find("POST", path).max_output_fields == fields
 
 
+@pytest.mark.parametrize("method", ["POST", "GET", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/chat/completions/", "/health", ""])
+def test_what_is_forwarded_is_what_is_found(method: str, path: str) -> None:
+    try:
+        TABLE.find(method, path)
+    except ApiError:
+        assert not TABLE.forwards(method, path)
+    else:
+        assert TABLE.forwards(method, path)
+
+
 def test_only_completions_stop_after_sixteen_tokens_unless_told_otherwise() -> None:
     assert {endpoint.name: endpoint.max_output_absent for endpoint in TABLE if endpoint.max_output_absent} == {
         "completions": 16

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakeven.answer import Usage
-from breakeven.sse import ANSWER_MAX, EVENT_MAX, JsonObserver, StreamObserver
+from breakeven.sse import ANSWER_MAX, EVENT_MAX, UNREADABLE_MAX, JsonObserver, StreamObserver
 
 DONE = b"data: [DONE]\n\n"
 
@@ -391,3 +391,20 @@ def test_an_engine_that_writes_no_json_is_still_heard_when_it_tells_something() 
     observer = watched([broken, broken, USAGE, DONE])
     assert observer.first_token_s is None
     assert (observer.usage, observer.done) == (Usage(7, 3), True)
+
+
+def test_a_ping_that_is_no_json_does_not_hide_the_first_token() -> None:
+    observer = StreamObserver()
+    observer.feed(b"data: ping\n\n", 1.0)
+    observer.feed(b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":null}]}\n\n', 2.0)
+    assert observer.first_token_s == 2.0
+
+
+def test_an_engine_that_writes_no_json_is_read_by_its_telling_words_in_the_end() -> None:
+    observer = StreamObserver()
+    for _ in range(UNREADABLE_MAX + 2):
+        observer.feed(b"data: no json\n\n", 1.0)
+    observer.feed(b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":null}]}\n\n', 2.0)
+    assert (observer.first_token_s, observer.finish_reason) == (None, None)
+    observer.feed(b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n', 3.0)
+    assert observer.finish_reason == "stop"
