@@ -99,7 +99,7 @@ def _resolve(
     """
     ignored = endpoint.ignored_fields
     defaults = models.defaults_of(model)
-    # Most requests leave most parameters out: a test here instead of a call there, 1 µs for all of them.
+    # Most requests leave most parameters out: a test here instead of a call there.
     temperature = None if fields.temperature is None else finite_number(fields.temperature)
     top_p = None if fields.top_p is None else finite_number(fields.top_p)
     top_k = None if fields.top_k is None else whole_number(fields.top_k)

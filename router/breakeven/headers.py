@@ -120,10 +120,6 @@ class ResponseHead(Struct, frozen=True):
     body_bytes: int | None
     until_close: bool
 
-    def with_body_bytes(self, body_bytes: int) -> "ResponseHead":
-        """The same head before a body of another length."""
-        return ResponseHead(self.status, self.phrase, self.headers, body_bytes, self.until_close)
-
 
 def connection_options(headers: Iterable[Header]) -> frozenset[bytes]:
     """The lower-case tokens of every Connection header: each names a header that ends at this hop."""

@@ -143,7 +143,7 @@ class Proxy:
         cors = self._cors.lines(named) if b"origin" in named else b""
         visit = Visit(request, client, record, lines + cors, answers_cors=bool(cors))
         if not self._endpoints.forwards(record.method, request.path) and self._answer_itself(visit):
-            return  # asked in this order because nearly every request is forwarded, and a set tells it at once
+            return  # the table is asked first because nearly every request is forwarded
         try:
             self._forward(visit)
         except ApiError as error:

@@ -1,13 +1,13 @@
 """Heads that came before, found again instead of parsed again.
 
 The next request of a client mostly begins with the same bytes as the one before, and so does the next answer of an
-engine; only the length of the body differs. Such a head is looked up with that one number cut out, a quarter of the
-work of parsing it, and what was derived from it is there already. Equal bytes mean what they meant before, so nothing
+engine; only the length of the body differs. Such a head is looked up with that one number cut out, a third of the work
+of parsing it, and what was derived from it is there already. Equal bytes mean what they meant before, so nothing
 is accepted that the parser would not accept; a message that does not lie in one read is parsed as ever.
 
-Where every head is another one (an id of its own in each) looking it up is lost work, a tenth of the parsing; learning
-it would be half, so after many failures only few are learnt. Keys of clients stay in memory with their heads until
-newer heads push them out; nothing shows them.
+Where every head is another one (an id of its own in each) looking it up and learning it is lost work, three quarters of
+the parsing, so after many failures only few are tried. Keys of clients stay in memory with their heads until newer
+heads push them out; nothing shows them.
 """
 
 from typing import Generic, TypeVar
@@ -18,16 +18,17 @@ header makes its head a new one every second.
 """
 
 HEAD_BYTES_MAX = 2048
-"""A larger head is parsed each time, and so is one of more than `HEADER_LINES_MAX`. What is remembered takes 3 MiB at
-most for all clients, and as much for each engine: a header line weighs 250 bytes beside its own once it is parsed.
+"""A larger head is parsed each time, so that all that is remembered of clients takes 2 MiB at most (heads of the OpenAI
+client: 0.3), and as much for each engine.
 """
 
 HEADER_LINES_MAX = 64
+"""A head of more lines is parsed each time: parsed, a line weighs several times its bytes, however short it is."""
 
 FAILURES_MAX = 2 * HEADS_MAX
-"""Look-ups in vain, one after the other, before only one head in `LEARNT_THEN` is remembered."""
+"""Heads that were not found, one after the other, before only one in `TRIED_THEN` is looked up and remembered."""
 
-LEARNT_THEN = 16
+TRIED_THEN = 16
 
 LENGTH_DIGITS_MAX = 9
 """Up to a gigabyte: longer numbers are the parser's to judge."""
@@ -49,6 +50,8 @@ class RecentHeads(Generic[Head]):
 
     def find(self, data: bytes) -> tuple[Head, bytes] | None:
         """The head and the body, where `data` is one whole message, nothing more, whose head came before."""
+        if self._is_hopeless():
+            return None
         split = _split(data)
         if split is None:
             return None
@@ -62,7 +65,7 @@ class RecentHeads(Generic[Head]):
     def remember(self, data: bytes, head: Head) -> None:
         """`data` was parsed as one whole message with this head; one without a declared length is not remembered."""
         self._failures += 1
-        if self._failures > FAILURES_MAX and self._failures % LEARNT_THEN:
+        if self._is_hopeless():
             return
         split = _split(data)
         if split is None:
@@ -75,6 +78,10 @@ class RecentHeads(Generic[Head]):
         if len(self._heads) >= HEADS_MAX:
             del self._heads[next(iter(self._heads))]
         self._heads[key] = head
+
+    def _is_hopeless(self) -> bool:
+        """Whether no head has come again for long, and it is not the turn of this one to be tried."""
+        return self._failures > FAILURES_MAX and self._failures % TRIED_THEN != 0
 
 
 def _split(data: bytes) -> tuple[bytes, int, int] | None:

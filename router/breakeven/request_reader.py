@@ -11,6 +11,7 @@ from io import BytesIO
 
 import httptools
 from msgspec import Struct
+from msgspec.structs import replace
 
 from breakeven.errors import ApiError, invalid_request, too_large
 from breakeven.headers import Header, Headers
@@ -48,10 +49,6 @@ class Request(Struct, frozen=True):
     body: bytes
     keep_alive: bool
     chunked_answers: bool
-
-    def with_body(self, body: bytes) -> "Request":
-        """The same head before another body; `msgspec.structs.replace` takes four times as long."""
-        return Request(self.method, self.target, self.path, self.headers, body, self.keep_alive, self.chunked_answers)
 
 
 class RequestReader:
@@ -93,7 +90,7 @@ class RequestReader:
             found = self._recent.find(data)
             if found is not None and len(found[1]) <= self._limits.body_bytes_max:
                 head, body = found
-                self.ready.append(head.with_body(body))
+                self.ready.append(replace(head, body=body))
                 return
         while data and not self.stopped:
             data = self._feed(data)
@@ -263,7 +260,7 @@ class RequestReader:
         """One read brought one whole request: the next one may begin with the same head."""
         request = self.ready[-1]
         if isinstance(request, Request) and request.keep_alive and b"expect" not in request.headers.named:
-            self._recent.remember(data, request.with_body(b""))
+            self._recent.remember(data, replace(request, body=b""))
 
     def _head_too_large(self) -> ApiError:
         message = (

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 import httptools
+from msgspec.structs import replace
 
 from breakeven.headers import NO_BODY, Header, ResponseHead, read_response_head
 from breakeven.recent_heads import RecentHeads
@@ -203,7 +204,7 @@ class Connection(asyncio.Protocol):
     def _answered_whole(self, head: ResponseHead, body: bytes) -> None:
         """One read brought a whole response whose head came before; the parser stays between two messages."""
         if self.receiver is not None:
-            self.receiver.on_head(head.with_body_bytes(len(body)), body)
+            self.receiver.on_head(replace(head, body_bytes=len(body)), body)
         if self.receiver is not None:
             self._finished(keep=True)
 
@@ -229,7 +230,7 @@ class Connection(asyncio.Protocol):
         receiver, self.receiver = self.receiver, None
         if keep and self.usable and not self._unsent():
             self.resume()
-            if self._head is not None:
+            if self._head is not None:  # else nothing of this answer was parsed
                 self._reset()
             self._pool.keep(self)
         else:

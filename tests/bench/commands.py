@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
@@ -47,6 +48,16 @@ def kill_an_engine(children: Iterable[int]) -> None:
 def alive(pids: Iterable[int]) -> list[int]:
     """Those that still run."""
     return [pid for pid in pids if is_alive(pid)]
+
+
+def until_gone(pids: Sequence[int], patience_s: float = 20.0) -> bool:
+    """Wait until none of them runs; False where some still do. Nothing tells of the end of what is not one's child."""
+    deadline_s = time.monotonic() + patience_s
+    while alive(pids):
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def is_alive(pid: int) -> bool:

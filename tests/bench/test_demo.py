@@ -2,7 +2,6 @@
 
 import signal
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from breakeven_bench import demo
 from breakeven_bench.__main__ import main
 from breakeven_bench.record_file import load_records
-from tests.bench.commands import alive, kill_an_engine, started, until_it_says
+from tests.bench.commands import alive, kill_an_engine, started, until_gone, until_it_says
 
 # One arm, one rate, 40 requests in a quarter of a second: everything that the demo does, as small as it gets.
 SMALL = ["--arms", "two-speculative", "--rates", "40", "--seconds", "1", "--time-scale", "4", "--stream-interval", "50"]
@@ -98,10 +97,7 @@ def test_a_demo_that_is_killed_outright_leaves_no_process_behind(tmp_path):
     with loaded(tmp_path) as (process, children):
         process.kill()
         process.communicate(timeout=30)
-    deadline_s = time.monotonic() + 20.0
-    while alive(children) and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-    assert alive(children) == []
+    assert until_gone(children)
 
 
 @pytest.mark.slow

@@ -16,13 +16,17 @@ import pytest_asyncio
 
 from breakeven_bench.fleets import until_all_serve
 from breakeven_bench.launch import Launcher
-from breakeven_bench.vllm import host
 from breakeven_bench.vllm.pair import Pair, Ports, start_pair
 from tests.contract.engine import DONE, Engine, body, events_of, started
 from tests.contract.targets import VLLM
 from tests.field.client import Client, Reply
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.usefixtures("real_vllm"),
+    pytest.mark.timeout(600),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 STREAMS = WHOLES = 3
 """Of each kind in flight when the engine dies: enough to fill a batch, few enough for one other engine to take over."""
@@ -103,8 +107,7 @@ def service(reply: Reply) -> tuple[int | None, str, str]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    assert host.missing() is None, host.missing()
+async def fleet(tmp_path_factory: pytest.TempPathFactory, real_vllm: None) -> AsyncIterator[Site]:
     async with Launcher(tmp_path_factory.mktemp("pair")) as launcher:
         pair = await start_pair(launcher, Ports(0, 0, 0, 0), print)
         plain, speculative, _ = launcher.servers

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakeven.recent_heads import FAILURES_MAX, HEAD_BYTES_MAX, HEADER_LINES_MAX, HEADS_MAX, LEARNT_THEN, RecentHeads
+from breakeven.recent_heads import FAILURES_MAX, HEAD_BYTES_MAX, HEADER_LINES_MAX, HEADS_MAX, TRIED_THEN, RecentHeads
 
 HEAD = b"POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\nX-A: b\r\n\r\n"
 
@@ -105,15 +105,18 @@ def test_the_oldest_heads_are_forgotten_first() -> None:
     ]
 
 
-def test_where_every_head_is_another_one_few_are_remembered_until_one_is_found_again() -> None:
-    def head(number: int) -> bytes:
-        return HEAD.replace(b"/v1/x", b"/%d" % number)
+def read(recent: RecentHeads[str], data: bytes) -> bool:
+    """What a reader does with a message; whether its head was found."""
+    if recent.find(data) is not None:
+        return True
+    recent.remember(data, "head")
+    return False
 
-    recent = remembering(*(message(b"abc", head(number)) for number in range(FAILURES_MAX)))
-    later = range(FAILURES_MAX, FAILURES_MAX + 4 * LEARNT_THEN)
-    for number in later:
-        recent.remember(message(b"abc", head(number)), str(number))
-    found = [number for number in later if recent.find(message(b"", head(number)))]
-    assert len(found) == len(later) // LEARNT_THEN
-    recent.remember(message(b"abc"), "after a head was found again")
-    assert recent.find(message(b"")) == ("after a head was found again", b"")
+
+def test_where_every_head_is_another_one_few_are_tried_until_one_is_found_again() -> None:
+    recent = remembering(*(message(b"abc", HEAD.replace(b"/v1/x", b"/%d" % n)) for n in range(FAILURES_MAX + 1)))
+    found = [read(recent, message(b"abc")) for _ in range(2 * TRIED_THEN)]
+    assert 1 < found.index(True) <= TRIED_THEN
+    assert all(found[found.index(True) :])
+    other = message(b"abc", HEAD.replace(b"/v1/x", b"/y"))
+    assert [read(recent, other), read(recent, other)] == [False, True]

@@ -4,20 +4,17 @@ A router chooses by policy, and no request can name a pool. So that the same req
 would send it, there are as many routers as engines, each of which knows all pools and is pinned to its own.
 """
 
-import asyncio
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
-
-from breakeven_bench.fleets import READY_TIMEOUT_S, READY_URL, until_all_serve
-from breakeven_bench.launch import Command, Launcher, LaunchError, Server, free_port
+from breakeven_bench.fleets import READY_TIMEOUT_S, READY_URL
+from breakeven_bench.launch import Command, Launcher, free_port
 from breakeven_bench.real_curve.result import BASELINE, GREEDY, PROBABILISTIC
 from breakeven_bench.vllm import host
-from breakeven_bench.vllm.pair import ANSWER_TIMEOUT_S, FOUND_TIMEOUT_S, complete
+from breakeven_bench.vllm.pair import all_answer, all_found
 
 SPECULATION: Mapping[str, Mapping[str, object] | None] = {
     BASELINE: None,
@@ -60,11 +57,11 @@ async def start_fleet(
         for name, speculation in SPECULATION.items()
     ]
     say(f"{len(servers)} engines are loading; this takes a minute, or three on busy cores ...")
-    urls = await launcher.while_alive(_all_answer(servers))
+    urls = await launcher.while_alive(all_answer(servers, say))
     configuration = folder / "pools.json"
     configuration.write_text(pools(dict(zip(SPECULATION, urls, strict=True))), encoding="utf-8")
     routers = [launcher.start(router_command(name, configuration)) for name in SPECULATION]
-    found = [await _found(launcher, router) for router in routers]
+    found = [(await all_found(launcher, router))[0] for router in routers]
     return tuple(Engine(*each) for each in zip(SPECULATION, urls, found, strict=True))
 
 
@@ -89,32 +86,3 @@ def router_command(name: str, configuration: Path) -> Command:
     argv += ["--host", host.HOST, "--port", "0", "--admin-port", "0"]
     argv += ["--probe-interval-s", f"{LOOK_INTERVAL_S:g}", "--scrape-interval-s", f"{LOOK_INTERVAL_S:g}"]
     return Command(f"router-{name}", argv, READY_URL, READY_TIMEOUT_S)
-
-
-async def _all_answer(servers: Sequence[Server]) -> list[str]:
-    async with aiohttp.ClientSession() as session:
-        return list(await asyncio.gather(*(_answers(session, server) for server in servers)))
-
-
-async def _answers(session: aiohttp.ClientSession, server: Server) -> str:
-    """The engine's address, once it has answered a completion."""
-    url = str((await server.ready()).group(1))
-    try:
-        async with asyncio.timeout(ANSWER_TIMEOUT_S):
-            await complete(session, url)
-    except TimeoutError:
-        message = f"{server.command.name} listens on {url} and answers no completion within {ANSWER_TIMEOUT_S:g} s"
-        raise LaunchError(message) from None
-    return url
-
-
-async def _found(launcher: Launcher, router: Server) -> str:
-    """The router's address, once it holds all engines for ready."""
-    url, admin_url = (await router.ready()).groups()
-    try:
-        async with asyncio.timeout(FOUND_TIMEOUT_S):
-            await launcher.while_alive(until_all_serve(admin_url))
-    except TimeoutError:
-        message = f"{router.command.name} does not find the engines ready within {FOUND_TIMEOUT_S:g} s"
-        raise LaunchError(message) from None
-    return str(url)

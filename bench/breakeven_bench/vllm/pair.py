@@ -8,7 +8,7 @@ import asyncio
 import json
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,16 +62,9 @@ async def start_pair(
     ]
     engines = [launcher.start(command) for command in commands]
     say("the engines are loading; this takes half a minute, or two on busy cores ...")
-    baseline_url, eagle3_url = await launcher.while_alive(_all_answer(engines, say))
+    baseline_url, eagle3_url = await launcher.while_alive(all_answer(engines, say))
     router = launcher.start(router_command(ports, baseline_url, eagle3_url))
-    router_url, admin_url = (await router.ready()).groups()
-    try:
-        async with asyncio.timeout(FOUND_TIMEOUT_S):
-            await launcher.while_alive(until_all_serve(admin_url))
-    except TimeoutError:
-        message = f"the router does not find its engines ready within {FOUND_TIMEOUT_S:g} s"
-        raise LaunchError(message) from None
-    return Pair(baseline_url, eagle3_url, router_url, admin_url)
+    return Pair(baseline_url, eagle3_url, *await all_found(launcher, router))
 
 
 def router_command(ports: Ports, baseline_url: str, eagle3_url: str) -> Command:
@@ -108,9 +101,22 @@ def port_or_refusal(port: int) -> int:
     return port
 
 
-async def _all_answer(engines: list[Server], say: Callable[[str], None]) -> list[str]:
+async def all_answer(engines: Sequence[Server], say: Callable[[str], None]) -> list[str]:
+    """The engines' addresses, in their order, once each has answered a completion; LaunchError where one does not."""
     async with aiohttp.ClientSession() as session:
         return list(await asyncio.gather(*(_answers(session, engine, say) for engine in engines)))
+
+
+async def all_found(launcher: Launcher, router: Server) -> tuple[str, str]:
+    """The router's address and its admin port's, once it holds all engines for ready; LaunchError where it does not."""
+    url, admin_url = (await router.ready()).groups()
+    try:
+        async with asyncio.timeout(FOUND_TIMEOUT_S):
+            await launcher.while_alive(until_all_serve(admin_url))
+    except TimeoutError:
+        message = f"{router.command.name} does not find its engines ready within {FOUND_TIMEOUT_S:g} s"
+        raise LaunchError(message) from None
+    return url, admin_url
 
 
 async def _answers(session: aiohttp.ClientSession, engine: Server, say: Callable[[str], None]) -> str:

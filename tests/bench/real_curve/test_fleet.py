@@ -10,7 +10,7 @@ from breakeven_bench.launch import Launcher, LaunchError
 from breakeven_bench.real_curve import fleet
 from breakeven_bench.real_curve.fleet import SPECULATION, pools, router_command, start_fleet
 from breakeven_bench.real_curve.result import BASELINE, GREEDY, PROBABILISTIC
-from breakeven_bench.vllm import host
+from breakeven_bench.vllm import host, pair
 from tests.bench.vllm.stand_in import IS_DEAF, LOADS_AND_DIES, environment
 
 
@@ -47,7 +47,7 @@ async def test_an_engine_that_ends_while_it_loads_shows_the_end_of_its_log(tmp_p
 
 @pytest.mark.slow
 async def test_an_engine_that_is_ready_and_answers_nothing_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(fleet, "ANSWER_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(pair, "ANSWER_TIMEOUT_S", 0.3)
     async with Launcher(tmp_path, grace_s=1.0) as launcher:
         with pytest.raises(LaunchError, match=r"listens on http://127.0.0.1:1 and answers no completion within 0.3 s"):
             await start_fleet(launcher, tmp_path, print, (), environment(tmp_path / "env", IS_DEAF))
@@ -61,9 +61,9 @@ async def test_a_router_that_does_not_find_the_engines_is_given_up(tmp_path, mon
         lambda _: '{"pools": [{"name": "baseline", "kind": "plain", "backends": ["http://127.0.0.1:1"]}]}',
     )
     monkeypatch.setattr(fleet, "SPECULATION", {BASELINE: None})
-    monkeypatch.setattr(fleet, "FOUND_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(pair, "FOUND_TIMEOUT_S", 0.5)
     async with Launcher(tmp_path, grace_s=1.0) as launcher:
-        with pytest.raises(LaunchError, match=r"router-baseline does not find the engines ready within 0.5 s"):
+        with pytest.raises(LaunchError, match=r"router-baseline does not find its engines ready within 0.5 s"):
             await start_fleet(launcher, tmp_path, print, (), environment(tmp_path / "env"))
 
 

@@ -3,13 +3,12 @@
 import re
 import signal
 import sys
-import time
 
 import pytest
 
 from breakeven_bench.__main__ import main
 from breakeven_bench.vllm import host
-from tests.bench.commands import alive, kill_an_engine, started, until_it_says
+from tests.bench.commands import alive, kill_an_engine, started, until_gone, until_it_says
 from tests.bench.vllm.stand_in import LOADS_AND_DIES, SERVES, environment
 
 FREE_PORTS = ["--port", "0", "--admin-port", "0", "--baseline-port", "0", "--eagle3-port", "0"]
@@ -89,10 +88,7 @@ def test_a_pair_whose_parent_is_killed_outright_ends_too(tmp_path):
         _, children = serving(process)
         process.kill()
         process.communicate(timeout=30)
-    deadline_s = time.monotonic() + 20.0
-    while alive(children) and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-    assert alive(children) == []
+    assert until_gone(children)
 
 
 @pytest.mark.slow
