@@ -45,11 +45,15 @@ def decode(payload: bytes) -> Message | None:
     except RecursionError:
         return None
     except DecodeError:
-        try:
-            message = json.loads(payload)
-        except (ValueError, RecursionError):
-            return None
+        message = _decode_leniently(payload)
     return message if isinstance(message, dict) else None
+
+
+def _decode_leniently(payload: bytes) -> object:
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
 
 
 def has_text(message: Message) -> bool:

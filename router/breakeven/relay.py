@@ -171,16 +171,17 @@ class Relay:
         else:
             self._judged(can_serve=head.status not in UNAVAILABLE)
 
-    def on_body(self, data: bytes) -> None:
+    def on_body(self, data: bytes, chunks: bytes | None = None) -> None:
         """Relay what came, as it came."""
         passage = self._passage
         if passage is None:  # the head is still being judged
             self._first_body += data
             return
-        self._heard_s = self._edge.now()
-        data = self._watch(passage, data)
-        if data:
-            self._client.write(data)
+        self._heard_s = now_s = self._edge.now()
+        self._record.bytes_out += len(data)
+        passed = passage.feed(data, now_s)
+        if passed:
+            self._client.write(passed, chunks if passed is data else None)
 
     def on_end(self) -> None:
         """The engine has said everything."""
@@ -307,7 +308,10 @@ class Relay:
         lines += self._own_lines() + engine.response_line
         if self._passage.streams:
             lines += unbuffered(head.headers)
-        first = self._watch(self._passage, self._first_body)
+        first = self._first_body
+        if first:
+            self._record.bytes_out += len(first)
+            first = self._passage.feed(first, self._heard_s)
         self._client.start(head.status, head.phrase, lines, self._passage.body_bytes, first)
         if self._edge.idle_timeout_s:
             self._arm(self._edge.idle_timeout_s, Event.IDLE_TIMEOUT)
@@ -350,11 +354,6 @@ class Relay:
         self._edge.report(record)
 
     # -- what follows from it
-
-    def _watch(self, passage: Passage, data: bytes) -> bytes:
-        """What goes on of a piece of the answer that was just heard."""
-        self._record.bytes_out += len(data)
-        return passage.feed(data, self._heard_s) if data else data
 
     async def _ask_health(self) -> None:
         can_serve = await self._edge.is_well(self._exchange.target.backend)

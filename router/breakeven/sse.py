@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 
 from breakeven.answer import Message, Usage, decode, ends, error_of, finish_reason_of, has_text, read_usage, usage_of
+from breakeven.event_form import EventForm, form_of
 from breakeven.glance import is_mere_text, lacks_telling_words, usage_member
 
 EVENT_MAX = 2**20
@@ -15,13 +16,19 @@ EVENT_MAX = 2**20
 last event of /v1/responses repeats the whole answer.
 """
 
-UNREADABLE_MAX = 3
+UNREADABLE_MAX = 1
 """Events that are no JSON, a ping perhaps, before an engine is taken for one that writes none: from then on only what
 has telling words is decoded.
 """
 
+FORMS_MAX = 16
+"""Forms of events that are learned for one stream; an engine that changes more of them gains nothing from it."""
+
 ANSWER_MAX = 2**20
 """Bytes of one JSON answer that are kept for its usage; embeddings and images are larger, and theirs stays unknown."""
+
+# As numbers: looking for bytes in bytes takes CPython 3.11 eight times as long (390 against 48 ns).
+CARRIAGE_RETURN, LINE_FEED = b"\r\n"
 
 # A line ends with \n, \r\n or \r (WHATWG, server-sent events), an event with an empty line. Where the network cuts
 # between the last \r and its \n, the \n is one more empty line, and harmless.
@@ -37,6 +44,8 @@ class StreamObserver:
     """
 
     __slots__ = (
+        "_form",
+        "_forms_left",
         "_may_pass_over",
         "_overlooked",
         "_pending",
@@ -58,6 +67,8 @@ class StreamObserver:
         self.done = False
         self._may_pass_over: Callable[[bytes], bool] = _reads_on
         self._unreadable = 0
+        self._form: EventForm | None = None  # of an event that was passed over
+        self._forms_left = FORMS_MAX
         self._pending = bytearray()  # the event that has begun
         self._scanned = 0  # up to here there is no empty line in it
         self._skipping = False  # it is too large: of it only the last byte is kept
@@ -65,9 +76,13 @@ class StreamObserver:
 
     def feed(self, data: bytes, now_s: float) -> None:
         """Watch the next bytes of the stream, whatever their cut; `now_s` is when they came."""
-        if not self._pending and _is_one_event(data):
-            self._observe_payload(data[5:-2].strip(), now_s)
-            return
+        if not self._pending:
+            form = self._form
+            if form is not None and form.fits(data):
+                return
+            if _is_one_event(data):
+                self._observe_line(data, now_s)
+                return
         for event in self._events(data):
             self._observe(event, now_s)
 
@@ -99,7 +114,7 @@ class StreamObserver:
     def _events(self, data: bytes) -> list[bytes]:
         """Events that the data completes, without their empty lines."""
         pending = self._pending
-        if not pending and b"\r" not in data:  # nearly always; 1 µs less than the search below
+        if not pending and CARRIAGE_RETURN not in data:  # nearly always; 1 µs less than the search below
             events = data.split(b"\n\n")
             pending += events.pop()
         else:
@@ -129,13 +144,29 @@ class StreamObserver:
         event = event.strip(b"\r\n")
         if len(event) > EVENT_MAX:
             self._overlooked = True
-            return
-        self._observe_payload(_payload(event), now_s)
+        elif _is_line(event):
+            self._observe_line(event + b"\n\n", now_s)
+        else:
+            self._observe_payload(_payload(event), now_s)
 
-    def _observe_payload(self, payload: bytes, now_s: float) -> None:
+    def _observe_line(self, event: bytes, now_s: float) -> None:
+        """An event that is one line of data."""
+        form = self._form
+        if form is not None and form.fits(event):
+            return
+        if self._observe_payload(event[5:-2].strip(), now_s) and self._forms_left:
+            form = form_of(event)
+            if form != self._form:
+                self._form = form
+                self._forms_left -= 1
+
+    def _observe_payload(self, payload: bytes, now_s: float) -> bool:
+        """Note what the data of an event tells; whether it was passed over, since it tells nothing."""
         if payload == b"[DONE]":
             self.done = True
-        elif payload and not self._may_pass_over(payload):
+        elif payload:
+            if self._may_pass_over(payload):
+                return True
             message = decode(payload)
             if message is None:
                 self._unreadable += 1
@@ -143,6 +174,7 @@ class StreamObserver:
                     self._may_pass_over = lacks_telling_words
             else:
                 self._note(message, now_s)
+        return False
 
     def _note(self, message: Message, now_s: float) -> None:
         if self.first_token_s is None and has_text(message):
@@ -162,19 +194,22 @@ def _reads_on(_: bytes) -> bool:
 
 
 def _is_one_event(data: bytes) -> bool:
-    """Whether a read holds one whole event of one line, as nearly all do: 1 µs instead of 1.8 to take it apart."""
+    """Whether a read holds one whole event of one line, as nearly all do."""
     return (
-        data.startswith(b"data:")
-        and data.endswith(b"\n\n")
+        data[:5] == b"data:"
         and data.find(b"\n") == len(data) - 2
-        and b"\r" not in data
+        and data[-1] == LINE_FEED
+        and CARRIAGE_RETURN not in data
         and len(data) <= EVENT_MAX
     )
 
 
+def _is_line(event: bytes) -> bool:
+    """Whether an event without its line ends is one line of data."""
+    return event[:5] == b"data:" and LINE_FEED not in event and CARRIAGE_RETURN not in event
+
+
 def _payload(event: bytes) -> bytes:
-    if event.startswith(b"data:") and b"\n" not in event and b"\r" not in event:
-        return event[5:].strip()
     return b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:")).strip()
 
 

@@ -244,6 +244,27 @@ async def test_an_answer_of_unknown_length_is_chunked(listening: Listening, piec
     assert await reader.readexactly(len(expected)) == expected
 
 
+async def test_chunks_go_on_as_they_came(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(GET)
+    _, client = await listening.asked()
+    client.start(200, b"OK", b"", None)
+    client.write(b"abc", b"1\r\na\r\n2\r\nbc\r\n")
+    client.finish()
+    await reader.readuntil(b"\r\n\r\n")
+    assert await reader.readuntil(b"\r\n0\r\n\r\n") == b"1\r\na\r\n2\r\nbc\r\n0\r\n\r\n"
+
+
+async def test_a_client_that_knows_no_chunks_gets_none(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(b"GET / HTTP/1.0\r\n\r\n")
+    _, client = await listening.asked()
+    client.start(200, b"OK", b"", None)
+    client.write(b"abc", b"3\r\nabc\r\n")
+    client.finish()
+    assert (await reader.read()).endswith(b"\r\n\r\nabc")
+
+
 @pytest.mark.parametrize("line", [b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"])
 async def test_for_http_1_0_an_unknown_length_ends_with_the_connection(listening: Listening, line: bytes) -> None:
     reader, writer = await listening.connect()

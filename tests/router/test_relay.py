@@ -29,6 +29,7 @@ class FakeClient:
     def __init__(self) -> None:
         self.told: list[object] = []
         self.written = b""
+        self.chunks: list[bytes | None] = []
         self.head = b""
         self.responder: Relay | None = None
 
@@ -44,8 +45,9 @@ class FakeClient:
         self.told.append(("respond", status))
         self.head, self.written = lines, body
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes, chunks: bytes | None = None) -> None:
         self.written += data
+        self.chunks.append(chunks)
 
     def finish(self, data: bytes = b"") -> None:
         self.told.append("finish")
@@ -500,6 +502,22 @@ def test_under_an_alias_the_answer_must_be_readable(stage: Stage) -> None:
     ((head, _),) = stage.connected(relay).sent
     assert head.count(b"accept-encoding") == 1
     assert b"accept-encoding: identity\r\n" in head
+
+
+def test_an_answer_that_passes_as_it_came_keeps_its_framing(stage: Stage) -> None:
+    relay = stage.start()
+    stage.connected(relay)
+    stage.answered(relay, 200, SSE)
+    relay.on_body(TOKEN, b"chunks")
+    assert (stage.client.written, stage.client.chunks) == (TOKEN, [b"chunks"])
+
+
+def test_an_answer_that_is_renamed_on_its_way_gets_a_new_framing(stage: Stage) -> None:
+    relay = stage.start(alias="fast")
+    stage.connected(relay)
+    stage.answered(relay, 200, SSE)
+    relay.on_body(b'data: {"model":"m"}\n\n', b"chunks")
+    assert (stage.client.written, stage.client.chunks) == (b'data: {"model":"fast"}\n\n', [None])
 
 
 def test_under_an_alias_even_an_answer_that_is_always_packed_is_unpacked(stage: Stage) -> None:

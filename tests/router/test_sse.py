@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from breakeven import event_form, sse
 from breakeven.answer import Usage
-from breakeven.sse import ANSWER_MAX, EVENT_MAX, UNREADABLE_MAX, JsonObserver, StreamObserver
+from breakeven.sse import ANSWER_MAX, EVENT_MAX, FORMS_MAX, UNREADABLE_MAX, JsonObserver, StreamObserver
 
 DONE = b"data: [DONE]\n\n"
 
@@ -340,6 +341,50 @@ def test_b24_any_stream_tells_the_same_under_any_cut(stream: bytes, cuts: list[i
 @given(st.binary(max_size=300), st.integers(1, 50))
 def test_any_bytes_are_watched(stream: bytes, size: int) -> None:
     assert watched(stream[at : at + size] for at in range(0, len(stream), size)).usage is None
+
+
+def stamped(content: str, number: int) -> bytes:
+    """An event of an engine that counts behind the text, and writes numbers that are no JSON."""
+    return text(content).replace(b"}]}\n", b'}],"at":%05d}\n' % number)
+
+
+@pytest.mark.slow
+@given(
+    st.lists(
+        st.one_of(
+            parts,
+            st.builds(stamped, st.sampled_from(["a", "b", '"', "\\", "\n", "usage", "é", ""]), st.integers(0, 99999)),
+            st.builds(text, st.text(max_size=3)),
+            st.builds(text, st.text(max_size=3), n=st.integers(0, 20), error=st.sampled_from([None, 0, 7, ""])),
+        ),
+        max_size=20,
+    )
+)
+def test_passing_over_events_by_their_form_changes_nothing_that_is_told(pieces: list[bytes]) -> None:
+    fed = watched(pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sse, "FORMS_MAX", 0)
+        unaided = watched(pieces)
+    assert findings(fed) == findings(unaided)
+    assert fed.first_token_s == unaided.first_token_s
+
+
+def test_an_event_of_an_earlier_form_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    observer = watched([text("a"), text("b")])
+    monkeypatch.setattr(sse, "is_mere_text", None)
+    monkeypatch.setattr(sse, "decode", None)
+    observer.feed(text("c"), 3.0)
+    observer.feed(text("d") + text("e")[:-9], 3.0)
+    observer.feed(text("e")[-9:] + text("f") + text("g"), 3.0)
+    assert observer.at_boundary
+
+
+def test_no_more_forms_are_learned_than_the_bound() -> None:
+    learned = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sse, "form_of", lambda event: learned.append(event) or event_form.form_of(event))
+        watched(text("a", id=f"c-{chr(97 + n)}") for n in range(26))
+    assert len(learned) == FORMS_MAX
 
 
 # --- answers that are no streams

@@ -4,8 +4,12 @@ import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
+from itertools import cycle
+from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from breakeven.headers import Headers, ResponseHead
 from breakeven.upstream import Connection, ConnectionPool
@@ -44,6 +48,7 @@ class Ear:
     def __init__(self) -> None:
         self.heard: list[object] = []
         self.body = b""
+        self.chunks: list[bytes | None] = []
         self.connection: Connection | None = None
         self.over = asyncio.Event()
         self.connected = asyncio.Event()
@@ -66,9 +71,10 @@ class Ear:
         self.head.set()
         self.when_headed()
 
-    def on_body(self, data: bytes) -> None:
+    def on_body(self, data: bytes, chunks: bytes | None = None) -> None:
         self.heard.append("body")
         self.body += data
+        self.chunks.append(chunks)
 
     def on_end(self) -> None:
         self.heard.append("end")
@@ -206,6 +212,66 @@ async def test_a_chunked_answer_is_heard_without_its_framing_however_it_is_cut(
         200, b"Fine", Headers([(b"transfer-encoding", b"chunked"), (b"x-a", b"B")]), None, until_close=False
     )
     assert ear.heard[-1] == "end"
+
+
+class Wire:
+    """A transport on which nothing is written."""
+
+    def is_closing(self) -> bool:
+        return False
+
+    def abort(self) -> None:
+        raise AssertionError
+
+
+def streaming() -> tuple[Connection, Ear]:
+    """A connection on which the head of a chunked answer has come."""
+    connection = Connection(ConnectionPool("h", 1, tls=None, connect_timeout_s=5, keepalive_s=4, now=Clock()))
+    connection.connection_made(cast("asyncio.Transport", Wire()))
+    connection.receiver = ear = Ear()
+    connection.data_received(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+    return connection, ear
+
+
+def test_reads_of_whole_chunks_are_told_with_their_framing_once_a_parser_has_seen_the_end_of_one() -> None:
+    connection, ear = streaming()
+    reads = [b"2\r\nab\r\n", b"3\r\ncde\r\n", b"1\r\nf\r\n1\r\ng\r\n", b"2\r\nh", b"i\r\n", b"1\r\nj\r\n"]
+    for read in reads:
+        connection.data_received(read)
+    assert ear.body == b"abcdefghij"
+    assert ear.chunks == [None, reads[1], reads[2], None, None, reads[5]]
+
+
+def test_a_read_that_looks_like_a_chunk_inside_another_one_is_body() -> None:
+    connection, ear = streaming()
+    for read in [b"1\r\na\r\n", b"10\r\n", b"2\r\nab\r\n", b"4\r\nabcd\r\n\r\n", b"1\r\nz\r\n"]:
+        connection.data_received(read)
+    assert ear.body == b"a" + b"2\r\nab\r\n4\r\nabcd\r\n" + b"z"
+
+
+def test_a_chunk_whose_size_came_in_part_is_read_to_its_end() -> None:
+    connection, ear = streaming()
+    for read in [b"1\r\na\r\n1", b"0\r\n", b"1\r\nb\r\n1\r\nb\r\n1234\r\n", b"1\r\nz\r\n"]:
+        connection.data_received(read)
+    assert ear.body == b"a" + b"1\r\nb\r\n1\r\nb\r\n1234" + b"z"
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"a", b"\r\n", b"1\r\nx\r\n", b"0\r\n\r\n", b"event" * 4, b"x" * 300]), min_size=1, max_size=6
+    ),
+    st.lists(st.integers(1, 40), min_size=1, max_size=10),
+)
+def test_chunks_are_read_alike_however_they_are_cut(bodies: list[bytes], cuts: list[int]) -> None:
+    wire = b"".join(b"%x\r\n%b\r\n" % (len(body), body) for body in bodies)
+    connection, ear = streaming()
+    at = 0
+    for length in cycle(cuts):
+        connection.data_received(wire[at : at + length])
+        at += length
+        if at >= len(wire):
+            break
+    assert ear.body == b"".join(bodies)
 
 
 async def test_a_body_without_a_length_ends_with_the_connection(pool: ConnectionPool, engine: Engine) -> None:
