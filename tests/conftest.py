@@ -4,10 +4,12 @@ Tests that talk to real vLLM are asked for with `-m vllm` (`make test-vllm`); wi
 lines say so. They are no skips, because CI, where a skip is a failure, has no vLLM.
 """
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 
-from breakeven_bench.vllm import host
+from breakeven_bench.vllm.host import Environment, missing
 
 # A machine that has other work to do is no fault of a test.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,8 +37,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.fixture(scope="session")
-def real_vllm() -> None:
-    """vLLM is installed: whoever asks for tests against it is told that it is not, rather than shown a skip."""
-    lacking = host.missing()
+def real_vllm() -> Environment:
+    """Where vLLM is installed: whoever asks for tests against it is told that it is not, rather than shown a skip."""
+    environment = Environment.of(os.environ)
+    lacking = missing(environment)
     if lacking:
         pytest.fail(f"real vLLM was asked for, but {lacking}", pytrace=False)
+    return environment

@@ -9,6 +9,7 @@ vLLM: install it, record, set `pages.VERSION` to its number, and read the differ
 
 import asyncio
 import json
+import os
 import platform
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from breakeven_bench.launch import Launcher, LaunchError
-from breakeven_bench.vllm import host
+from breakeven_bench.vllm.host import Environment, missing
 from tests.contract.capture import QUESTIONS, Recorded, capture, file_name, without_folders
 from tests.contract.engine import running
 from tests.contract.pages import PAGES
@@ -72,7 +73,7 @@ def write(folder: Path, answers: dict[str, Recorded], source: dict[str, Any]) ->
 
 
 if __name__ == "__main__":
-    if lacking := host.missing():
+    if lacking := missing(Environment.of(os.environ)):
         sys.exit(lacking)
     try:
         print(f"recorded into {asyncio.run(record())}")

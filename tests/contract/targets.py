@@ -6,6 +6,7 @@ ones (`test_recorded`) does it matter: the simulator's differences stand in `kno
 the real engine is allowed none.
 """
 
+import os
 import re
 import signal
 import sys
@@ -93,7 +94,8 @@ def _vllm_command(shape: Shape, port: int) -> Command:
     arguments = [f"--override-generation-config.{name}={value}" for name, value in given.items()]
     arguments += ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"] if shape.calls_tools else []
     speculative = {**host.EAGLE3, "num_speculative_tokens": DRAFT_TOKENS} if shape.speculative else None
-    return host.engine_command(f"vllm-{shape.name}", port, speculative=speculative, arguments=arguments)
+    environment = host.Environment.of(os.environ)
+    return host.engine_command(environment, f"vllm-{shape.name}", port, speculative=speculative, arguments=arguments)
 
 
 async def _kill_vllm_core(server: Server, _port: int) -> None:

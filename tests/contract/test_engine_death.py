@@ -16,6 +16,7 @@ import pytest_asyncio
 
 from breakeven_bench.fleets import until_all_serve
 from breakeven_bench.launch import Launcher
+from breakeven_bench.vllm.host import Environment
 from breakeven_bench.vllm.pair import Pair, Ports, start_pair
 from tests.contract.engine import DONE, Engine, body, events_of, started
 from tests.contract.targets import VLLM
@@ -107,9 +108,9 @@ def service(reply: Reply) -> tuple[int | None, str, str]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def fleet(tmp_path_factory: pytest.TempPathFactory, real_vllm: None) -> AsyncIterator[Site]:
+async def fleet(tmp_path_factory: pytest.TempPathFactory, real_vllm: Environment) -> AsyncIterator[Site]:
     async with Launcher(tmp_path_factory.mktemp("pair")) as launcher:
-        pair = await start_pair(launcher, Ports(0, 0, 0, 0), print)
+        pair = await start_pair(launcher, real_vllm, Ports(0, 0, 0, 0), print)
         plain, speculative, _ = launcher.servers
         engines = {
             "baseline": Engine(VLLM, plain, port_of(pair.baseline_url)),

@@ -51,11 +51,10 @@ async def stream(client, temperature):
 
 
 @pytest.mark.vllm
-@pytest.mark.usefixtures("real_vllm")
 @pytest.mark.timeout(600)
-async def test_each_temperature_is_served_by_its_pool_and_counted_by_its_engine_alone(tmp_path):
+async def test_each_temperature_is_served_by_its_pool_and_counted_by_its_engine_alone(tmp_path, real_vllm):
     async with Launcher(tmp_path) as launcher:
-        pair = await start_pair(launcher, Ports(0, 0, 0, 0), print)
+        pair = await start_pair(launcher, real_vllm, Ports(0, 0, 0, 0), print)
         client = openai.AsyncOpenAI(base_url=f"{pair.router_url}/v1", api_key="none")
         urls = (pair.baseline_url, pair.eagle3_url)
         for temperature, pool, expected in ((0.7, "speculative", (0, TOKENS)), (1.2, "baseline", (TOKENS, 0))):

@@ -9,9 +9,7 @@ import subprocess
 
 import pytest
 
-from breakeven_bench.vllm import host
-
-pytestmark = [pytest.mark.vllm, pytest.mark.usefixtures("real_vllm"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
 TRIALS = 4000
 WORDS = 40
@@ -52,11 +50,11 @@ for temperature in (0.3, 0.7, 1.0, 1.5):
 """
 
 
-def distances(**variables):
+def distances(environment, **variables):
     """Total variation between what was drawn and what should be, at each temperature."""
     said = subprocess.run(
-        [host.python(), "-c", DRAW],
-        env=os.environ | host.environment_variables() | variables,
+        [environment.python, "-c", DRAW],
+        env=os.environ | environment.variables | variables,
         capture_output=True,
         text=True,
         check=True,
@@ -65,11 +63,11 @@ def distances(**variables):
     return [float(line.split()[1]) for line in said.stdout.splitlines() if line.startswith("distance")]
 
 
-def test_with_the_plugin_every_temperature_is_sampled_as_it_should_be():
-    found = distances()
+def test_with_the_plugin_every_temperature_is_sampled_as_it_should_be(real_vllm):
+    found = distances(real_vllm)
     assert len(found) == 4
     assert max(found) < 2 * NOISE
 
 
-def test_without_the_plugin_it_is_not_so_that_the_plugin_is_still_needed():
-    assert max(distances(VLLM_PLUGINS="")) > 0.3
+def test_without_the_plugin_it_is_not_so_that_the_plugin_is_still_needed(real_vllm):
+    assert max(distances(real_vllm, VLLM_PLUGINS="")) > 0.3

@@ -13,7 +13,6 @@ from itertools import product
 
 import pytest
 
-from breakeven_bench.vllm import host
 from breakeven_bench.vllm.facts import METHODS
 from breakeven_bench.vllm.launch_files_command import differences
 from breakeven_bench.vllm.machines import FLEETS
@@ -226,12 +225,12 @@ def stand_ins(tmp_path):
     return variables
 
 
-def judged(command_lines):
+def judged(environment, command_lines):
     """The verdicts of vLLM, in the same order."""
     done = subprocess.run(
-        [host.python(), "tests/house/judge_vllm_arguments.py"],
+        [environment.python, "tests/house/judge_vllm_arguments.py"],
         cwd=ROOT,
-        env={"PATH": os.environ["PATH"], **host.environment_variables(), "VLLM_LOGGING_LEVEL": "ERROR"},
+        env={"PATH": os.environ["PATH"], **environment.variables, "VLLM_LOGGING_LEVEL": "ERROR"},
         input=json.dumps(command_lines),
         capture_output=True,
         text=True,
@@ -245,11 +244,10 @@ def judged(command_lines):
 @pytest.mark.vllm
 @pytest.mark.slow
 @pytest.mark.timeout(JUDGEMENT_TIMEOUT_S + 30)
-@pytest.mark.usefixtures("real_vllm")
-def test_vllm_itself_accepts_every_command_line(command, stand_ins):
+def test_vllm_itself_accepts_every_command_line(command, stand_ins, real_vllm):
     runs = [command(script, FLEET=fleet, **stand_ins) for script, fleet in EVERY]
     wrong = ["nowhere", "--speculative-method", "eagle3"]
-    *verdicts, refused = judged([*([model, *arguments] for _, model, arguments in runs), wrong])
+    *verdicts, refused = judged(real_vllm, [*([model, *arguments] for _, model, arguments in runs), wrong])
     assert "error" in refused
     for (script, fleet), verdict in zip(EVERY, verdicts, strict=True):
         if script == "suffix.sh":

@@ -104,12 +104,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _measured(args: argparse.Namespace) -> Result:
     """A result, written to its file before anything is made of it."""
-    if problem := host.missing():
+    environment = host.Environment.of(os.environ)
+    if problem := host.missing(environment):
         raise LaunchError(problem)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     extent = _extent(args)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        result = runner.run(_measure(extent, args.seed, command_words(args)))
+        result = runner.run(_measure(environment, extent, args.seed, command_words(args)))
     args.out.write_bytes(encode(result))
     print(f"the result is in {args.out}")
     return result
@@ -124,7 +125,7 @@ def _extent(args: argparse.Namespace) -> Extent:
     )
 
 
-async def _measure(extent: Extent, seed: int, command: str) -> Result:
+async def _measure(environment: host.Environment, extent: Extent, seed: int, command: str) -> Result:
     cancel_on_signals()
     started, began_s, load_before = datetime.now().astimezone(), perf_counter(), os.getloadavg()[0]
 
@@ -136,7 +137,7 @@ async def _measure(extent: Extent, seed: int, command: str) -> Result:
     arguments = dtype_arguments(cpuinfo)
     with tempfile.TemporaryDirectory(prefix="breakeven-real-curve-") as folder:
         async with Launcher(Path(folder)) as launcher, new_session() as session:
-            fleet = await start_fleet(launcher, Path(folder), say, arguments, host.VLLM_ENVIRONMENT)
+            fleet = await start_fleet(launcher, environment, Path(folder), say, arguments)
             say("everything serves")
             engines = {engine.name: engine for engine in fleet}
             points = await launcher.while_alive(curve(session, engines, extent, seed, say))
@@ -148,7 +149,7 @@ async def _measure(extent: Extent, seed: int, command: str) -> Result:
         took_s=round(since_start_s(), 1),
         command=command,
         seed=seed,
-        versions=_versions(host.VLLM_ENVIRONMENT),
+        versions=_versions(environment),
         machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         cpu=f"{cpu_name(cpuinfo)}; {bfloat16_words(cpuinfo)}",
         engines=engine_words(arguments),
@@ -210,10 +211,10 @@ def bfloat16_words(cpuinfo: str) -> str:
     ]
 
 
-def _versions(environment: Path) -> dict[str, str]:
+def _versions(environment: host.Environment) -> dict[str, str]:
     """Ours and the engines'; a package that is not there is left out."""
     found = {"breakeven": version("breakeven"), "Python": platform.python_version()}
-    places = [str(place) for place in environment.glob("lib/python*/site-packages")]
+    places = [str(place) for place in environment.folder.glob("lib/python*/site-packages")]
     for name, title in PACKAGES.items():
         for package in distributions(name=name, path=places):
             found[title] = package.version

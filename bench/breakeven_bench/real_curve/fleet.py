@@ -39,10 +39,10 @@ class Engine:
 
 async def start_fleet(
     launcher: Launcher,
+    environment: host.Environment,
     folder: Path,
     say: Callable[[str], None],
     arguments: Sequence[str] = (),
-    environment: Path = host.VLLM_ENVIRONMENT,
 ) -> tuple[Engine, ...]:
     """Start everything and wait until it serves; `folder` gets the routers' configuration. Raises LaunchError.
 
@@ -50,9 +50,7 @@ async def start_fleet(
     """
     servers = [
         launcher.start(
-            host.engine_command(
-                name, free_port(), speculative=speculation, arguments=arguments, environment=environment
-            )
+            host.engine_command(environment, name, free_port(), speculative=speculation, arguments=arguments)
         )
         for name, speculation in SPECULATION.items()
     ]

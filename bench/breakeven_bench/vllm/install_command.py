@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from breakeven_bench.launch import exit_words
-from breakeven_bench.vllm import host
+from breakeven_bench.vllm.host import ENVIRONMENT_VARIABLE, Environment, missing
 from breakeven_bench.vllm.install import INDEX_VARIABLE, LOCK, PYTHON_VERSION, Step, obstacle, steps
 
 EXIT_FAILED = 1
@@ -22,7 +22,7 @@ ANSWER_TIMEOUT_S = 30.0
 _NAME = "breakeven-bench install-vllm"
 
 _EPILOG = f"""\
-Everything lies in one folder, .venv-vllm in the checkout, or where {host.ENVIRONMENT_VARIABLE} says; without the
+Everything lies in one folder, .venv-vllm in the checkout, or where {ENVIRONMENT_VARIABLE} says; without the
 folder all is gone. An interrupted installation goes on where it stopped; with everything in place the command says so.
 
 The CPU build of torch is not on the public index. Where pip on this machine is configured with an index that has it,
@@ -50,28 +50,29 @@ def add_parser(subparsers: "argparse._SubParsersAction[Any]") -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Install what is missing; 0 when everything is in place."""
+    environment = Environment.of(os.environ)
     try:
-        problem = install(host.VLLM_ENVIRONMENT, args.python, args.torch_index_url)
+        problem = install(environment, args.python, args.torch_index_url)
     except KeyboardInterrupt:
         print(f"{_NAME}: interrupted; a second call goes on from here", file=sys.stderr)
         return EXIT_INTERRUPTED
     if problem:
         print(f"{_NAME}: {problem}", file=sys.stderr)
         return EXIT_FAILED
-    print(f"vLLM is in place in {host.VLLM_ENVIRONMENT}: try make real-pair")
+    print(f"vLLM is in place in {environment.folder}: try make real-pair")
     return 0
 
 
-def install(environment: Path, interpreter: str | None, torch_index_url: str | None) -> str | None:
+def install(environment: Environment, interpreter: str | None, torch_index_url: str | None) -> str | None:
     """Carry out what is left to do; returns what went wrong, None where nothing did."""
     if not LOCK.is_file():
-        return host.missing(environment)
+        return missing(environment)
     interpreter = interpreter or own_or_found()
     every = steps(environment, interpreter or "", LOCK.read_text(encoding="utf-8"), torch_index_url)
     left = [step for step in every if not is_done(step, environment)]
     if left:
         found = None if interpreter is None else version_of(interpreter)
-        free_bytes = shutil.disk_usage(_existing(environment)).free
+        free_bytes = shutil.disk_usage(_existing(environment.folder)).free
         if problem := obstacle(platform.system(), platform.machine(), found, free_bytes):
             return problem
     for step in left:
@@ -81,13 +82,13 @@ def install(environment: Path, interpreter: str | None, torch_index_url: str | N
     return None
 
 
-def is_done(step: Step, environment: Path) -> bool:
+def is_done(step: Step, environment: Environment) -> bool:
     """Whether its stamp holds its recipe."""
-    stamp = step.stamp(environment)
+    stamp = environment.stamp(step.name)
     return stamp.is_file() and stamp.read_text(encoding="utf-8") == step.recipe
 
 
-def carry_out(step: Step, environment: Path) -> str | None:
+def carry_out(step: Step, environment: Environment) -> str | None:
     """Do a step and leave its stamp; returns what went wrong. What the commands say goes where ours goes."""
     for path, text in step.files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +102,7 @@ def carry_out(step: Step, environment: Path) -> str | None:
             return f"{command[0]} cannot be run: {error}\n{step.hint}"
         if ended.returncode:
             return f"{step.title}: {exit_words(ended.returncode)}, its own words are above\n{step.hint}"
-    stamp = step.stamp(environment)
+    stamp = environment.stamp(step.name)
     stamp.parent.mkdir(parents=True, exist_ok=True)
     stamp.write_text(step.recipe, encoding="utf-8")
     return None

@@ -10,7 +10,6 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import aiohttp
 
@@ -52,13 +51,13 @@ class Pair:
 
 
 async def start_pair(
-    launcher: Launcher, ports: Ports, say: Callable[[str], None], environment: Path = host.VLLM_ENVIRONMENT
+    launcher: Launcher, environment: host.Environment, ports: Ports, say: Callable[[str], None]
 ) -> Pair:
     """Start everything and wait until it serves; `say` gets a line at each stage. Raises LaunchError."""
     numbers = [port_or_refusal(port) for port in (ports.baseline, ports.eagle3)]
     commands = [
-        host.engine_command("baseline", numbers[0], environment=environment),
-        host.engine_command("eagle3", numbers[1], speculative=host.EAGLE3, environment=environment),
+        host.engine_command(environment, "baseline", numbers[0]),
+        host.engine_command(environment, "eagle3", numbers[1], speculative=host.EAGLE3),
     ]
     engines = [launcher.start(command) for command in commands]
     say("the engines are loading; this takes half a minute, or two on busy cores ...")

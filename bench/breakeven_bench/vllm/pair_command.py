@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import uvloop
 
 from breakeven_bench import arguments
 from breakeven_bench.launch import Launcher, LaunchError, cancel_on_signals
-from breakeven_bench.vllm import host
+from breakeven_bench.vllm.host import Environment, missing
 from breakeven_bench.vllm.pair import TEMPERATURES, Pair, Ports, curl_line, start_pair
 
 EXIT_FAILED = 1
@@ -54,13 +55,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[Any]") -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the pair until it is interrupted or its time is over; 0 after its time, 130 after an interrupt."""
-    if problem := host.missing():
+    environment = Environment.of(os.environ)
+    if problem := missing(environment):
         print(f"{_NAME}: {problem}", file=sys.stderr)
         return EXIT_FAILED
     ports = Ports(args.port, args.admin_port, args.baseline_port, args.eagle3_port)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(ports, args.logs, args.seconds))
+            runner.run(_serve(environment, ports, args.logs, args.seconds))
     except (LaunchError, OSError) as error:
         print(f"{_NAME}: failed: {error}", file=sys.stderr)
         return EXIT_FAILED
@@ -70,10 +72,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _serve(ports: Ports, logs: Path, seconds: float | None) -> None:
+async def _serve(environment: Environment, ports: Ports, logs: Path, seconds: float | None) -> None:
     cancel_on_signals()
     async with Launcher(logs) as launcher:
-        pair = await start_pair(launcher, ports, _say)
+        pair = await start_pair(launcher, environment, ports, _say)
         _say("\n".join(introduction(pair, logs)))
         forever = asyncio.Event()
         try:
@@ -92,7 +94,7 @@ def introduction(pair: Pair, logs: Path) -> list[str]:
         f"eagle3   {pair.eagle3_url}",
         f"logs     {logs}",
         "",
-        "Temperatures up to 1.0 are served by eagle3, those above by baseline; x-breakeven-pool says which:",
+        "Up to temperature 1.0 pool speculative (eagle3) serves, above it pool baseline; x-breakeven-pool says which:",
         *(f"  {curl_line(pair.router_url, temperature)}" for temperature in TEMPERATURES),
         "",
         "Ctrl-C stops everything.",

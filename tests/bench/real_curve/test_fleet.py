@@ -42,7 +42,7 @@ def test_a_router_is_pinned_to_its_pool_and_looks_seldom(tmp_path):
 async def test_an_engine_that_ends_while_it_loads_shows_the_end_of_its_log(tmp_path):
     async with Launcher(tmp_path) as launcher:
         with pytest.raises(LaunchError, match=r"(?s)(baseline|eagle3-\w+) ended with status 1 .*no memory left"):
-            await start_fleet(launcher, tmp_path, print, (), environment(tmp_path / "env", LOADS_AND_DIES))
+            await start_fleet(launcher, environment(tmp_path / "env", LOADS_AND_DIES), tmp_path, print)
 
 
 @pytest.mark.slow
@@ -50,7 +50,7 @@ async def test_an_engine_that_is_ready_and_answers_nothing_is_given_up(tmp_path,
     monkeypatch.setattr(pair, "ANSWER_TIMEOUT_S", 0.3)
     async with Launcher(tmp_path, grace_s=1.0) as launcher:
         with pytest.raises(LaunchError, match=r"listens on http://127.0.0.1:1 and answers no completion within 0.3 s"):
-            await start_fleet(launcher, tmp_path, print, (), environment(tmp_path / "env", IS_DEAF))
+            await start_fleet(launcher, environment(tmp_path / "env", IS_DEAF), tmp_path, print)
 
 
 @pytest.mark.slow
@@ -64,13 +64,13 @@ async def test_a_router_that_does_not_find_the_engines_is_given_up(tmp_path, mon
     monkeypatch.setattr(pair, "FOUND_TIMEOUT_S", 0.5)
     async with Launcher(tmp_path, grace_s=1.0) as launcher:
         with pytest.raises(LaunchError, match=r"router-baseline does not find its engines ready within 0.5 s"):
-            await start_fleet(launcher, tmp_path, print, (), environment(tmp_path / "env"))
+            await start_fleet(launcher, environment(tmp_path / "env"), tmp_path, print)
 
 
 @pytest.mark.slow
 async def test_each_engine_is_reached_through_its_own_router(tmp_path):
     async with Launcher(tmp_path) as launcher, aiohttp.ClientSession() as session:
-        engines = await start_fleet(launcher, tmp_path, print, (), environment(tmp_path / "env"))
+        engines = await start_fleet(launcher, environment(tmp_path / "env"), tmp_path, print)
         assert [engine.name for engine in engines] == [BASELINE, GREEDY, PROBABILISTIC]
         assert len({engine.url for engine in engines} | {engine.router_url for engine in engines}) == 6
         for engine in engines:

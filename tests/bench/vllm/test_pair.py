@@ -43,7 +43,7 @@ async def test_a_taken_port_is_refused_before_anything_starts(tmp_path, listener
     async with Launcher(tmp_path) as launcher:
         for ports in (Ports(0, 0, listener, 0), Ports(0, 0, 0, listener)):
             with pytest.raises(LaunchError, match=f"port {listener} is taken"):
-                await start_pair(launcher, ports, print, environment(tmp_path / str(ports.baseline)))
+                await start_pair(launcher, environment(tmp_path / str(ports.baseline)), ports, print)
         assert launcher.servers == ()
 
 
@@ -57,7 +57,7 @@ def test_a_port_that_nobody_has_is_the_engines_and_0_means_any(listener):
 async def test_an_engine_that_ends_while_it_loads_shows_the_end_of_its_log(tmp_path):
     async with Launcher(tmp_path) as launcher:
         with pytest.raises(LaunchError, match=r"(?s)(baseline|eagle3) ended with status 1 .*no memory left"):
-            await start_pair(launcher, FREE, print, environment(tmp_path / "env", LOADS_AND_DIES))
+            await start_pair(launcher, environment(tmp_path / "env", LOADS_AND_DIES), FREE, print)
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ async def test_an_engine_that_is_ready_and_answers_nothing_is_given_up(tmp_path,
     monkeypatch.setattr(pair, "ANSWER_TIMEOUT_S", 0.3)
     async with Launcher(tmp_path, grace_s=1.0) as launcher:
         with pytest.raises(LaunchError, match=r"listens on http://127.0.0.1:1 and answers no completion within 0.3 s"):
-            await start_pair(launcher, FREE, print, environment(tmp_path / "env", IS_DEAF))
+            await start_pair(launcher, environment(tmp_path / "env", IS_DEAF), FREE, print)
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ async def test_a_router_that_does_not_find_the_engines_is_given_up(tmp_path, mon
     monkeypatch.setattr(pair, "FOUND_TIMEOUT_S", 0.1)
     async with Launcher(tmp_path, grace_s=1.0) as launcher:
         with pytest.raises(LaunchError, match=r"router does not find its engines ready within 0.1 s"):
-            await start_pair(launcher, FREE, print, environment(tmp_path / "env"))
+            await start_pair(launcher, environment(tmp_path / "env"), FREE, print)
 
 
 async def test_an_engine_whose_first_answer_is_an_error_does_not_count_as_ready():
@@ -98,7 +98,7 @@ async def test_an_engine_whose_first_answer_is_an_error_does_not_count_as_ready(
 async def test_a_pair_serves_each_temperature_from_its_pool(tmp_path):
     said = []
     async with Launcher(tmp_path) as launcher, aiohttp.ClientSession() as session:
-        running = await start_pair(launcher, FREE, said.append, environment(tmp_path / "env"))
+        running = await start_pair(launcher, environment(tmp_path / "env"), FREE, said.append)
         before = [await tokens(session, url) for url in (running.baseline_url, running.eagle3_url)]
         assert await ask(session, running.router_url, 0.7) == "speculative"
         assert await ask(session, running.router_url, 1.2) == "baseline"

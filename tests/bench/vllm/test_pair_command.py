@@ -3,11 +3,14 @@
 import re
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
 from breakeven_bench.__main__ import main
-from breakeven_bench.vllm import host
+from breakeven_bench.vllm.host import ENVIRONMENT_VARIABLE
+from breakeven_bench.vllm.pair import Pair
+from breakeven_bench.vllm.pair_command import introduction
 from tests.bench.commands import alive, kill_an_engine, started, until_gone, until_it_says
 from tests.bench.vllm.stand_in import LOADS_AND_DIES, SERVES, environment
 
@@ -17,7 +20,7 @@ FREE_PORTS = ["--port", "0", "--admin-port", "0", "--baseline-port", "0", "--eag
 def pair(tmp_path, *more, code=SERVES):
     """The command, whose engines run this code."""
     argv = ["real-pair", *FREE_PORTS, "--logs", str(tmp_path / "logs"), *more]
-    return started(argv, {host.ENVIRONMENT_VARIABLE: str(environment(tmp_path / "env", code))})
+    return started(argv, {ENVIRONMENT_VARIABLE: str(environment(tmp_path / "env", code).folder)})
 
 
 def serving(process):
@@ -35,10 +38,12 @@ def test_a_command_line_that_makes_no_sense_is_refused_in_one_line(arguments, ex
     assert expected in capsys.readouterr().err
 
 
-def test_without_vllm_the_command_that_brings_it_is_said(monkeypatch, capsys):
-    monkeypatch.setattr(host, "missing", lambda: "vLLM is not installed: run make install-vllm")
+def test_without_vllm_the_command_that_brings_it_is_said(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, str(tmp_path))
     assert main(["real-pair"]) == 1
-    assert capsys.readouterr().err == "breakeven-bench real-pair: vLLM is not installed: run make install-vllm\n"
+    assert capsys.readouterr().err == (
+        f"breakeven-bench real-pair: vLLM is not installed in {tmp_path}, or not completely: run make install-vllm\n"
+    )
 
 
 def test_help_says_what_it_costs_and_how_a_script_uses_it(capsys):
@@ -47,6 +52,12 @@ def test_help_says_what_it_costs_and_how_a_script_uses_it(capsys):
     said = capsys.readouterr().out
     for expected in ("GB of memory", "--seconds 60", "(8080; 0: any free one)", "(8102; 0: any free one)"):
         assert expected in " ".join(said.split())
+
+
+def test_the_pools_are_called_what_the_header_calls_them():
+    said = introduction(Pair("http://plain", "http://eagle3", "http://router", "http://admin"), Path("logs"))
+    (line,) = [line for line in said if "x-breakeven-pool" in line]
+    assert "Up to temperature 1.0 pool speculative (eagle3) serves, above it pool baseline;" in line
 
 
 @pytest.mark.slow
