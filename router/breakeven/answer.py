@@ -19,6 +19,7 @@ WORD_MAX = 80
 
 _DELTA_TEXT = ("content", "reasoning", "reasoning_content", "tool_calls", "refusal", "function_call")
 _BLOCK_TEXT = ("text", "thinking", "partial_json")
+_NOT_IN_CHUNKS = frozenset(("type", "delta", "response", "message", "error"))
 _ENDS = frozenset(
     {"message_stop", "response.completed", "response.incomplete", "response.failed", "response.cancelled"}
 )
@@ -36,6 +37,32 @@ class Usage(Struct, frozen=True):
             self.prompt_tokens if later.prompt_tokens is None else later.prompt_tokens,
             self.completion_tokens if later.completion_tokens is None else later.completion_tokens,
         )
+
+
+class Told(Struct, frozen=True):
+    """What one message tells: whether it carries text, whether it is the last of its dialect; None: it does not say."""
+
+    text: bool
+    ends: bool
+    usage: Usage | None
+    error: str | None
+    finish_reason: str | None
+
+
+def told(message: Message) -> Told:
+    """All that a message tells.
+
+    A chunk of chat or completions, which has none of the members of the other dialects, is looked through once: 1 µs
+    instead of 3, four times in every stream.
+    """
+    if not _NOT_IN_CHUNKS.isdisjoint(message) or message.get("object") == "error":
+        return Told(has_text(message), ends(message), usage_of(message), error_of(message), finish_reason_of(message))
+    text, finish_reason = False, None
+    for choice in _choices(message):
+        text = text or _has_text(choice)
+        if finish_reason is None and isinstance(reason := choice.get("finish_reason"), str):
+            finish_reason = reason
+    return Told(text, False, read_usage(message.get("usage")), None, finish_reason)
 
 
 def decode(payload: bytes) -> Message | None:
@@ -58,9 +85,8 @@ def _decode_leniently(payload: bytes) -> object:
 
 def has_text(message: Message) -> bool:
     """Whether an event carries generated text: content, reasoning, a tool call, however short (field case B78)."""
-    for choice in _choices(message):
-        if choice.get("text") or _any_of(choice.get("delta"), _DELTA_TEXT):
-            return True
+    if any(map(_has_text, _choices(message))):
+        return True
     kind = message.get("type")
     if kind == "content_block_delta":
         return _any_of(message.get("delta"), _BLOCK_TEXT)
@@ -114,13 +140,17 @@ def ends(message: Message) -> bool:
     return isinstance(kind, str) and kind in _ENDS
 
 
+def _has_text(choice: Message) -> bool:
+    return bool(choice.get("text")) or _any_of(choice.get("delta"), _DELTA_TEXT)
+
+
 def _choices(message: Message) -> list[Message]:
     choices = message.get("choices")
     return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
 
 
 def _any_of(members: object, names: tuple[str, ...]) -> bool:
-    return isinstance(members, dict) and any(members.get(name) for name in names)
+    return isinstance(members, dict) and any(map(members.get, names))
 
 
 def _count(usage: Message, *names: str) -> int | None:

@@ -7,7 +7,7 @@ of them carry nothing but text: a glance tells those, and only the others are de
 import re
 from collections.abc import Callable
 
-from breakeven.answer import Message, Usage, decode, ends, error_of, finish_reason_of, has_text, read_usage, usage_of
+from breakeven.answer import Message, Usage, decode, read_usage, told
 from breakeven.event_form import EventForm, form_of
 from breakeven.glance import is_mere_text, lacks_telling_words, usage_member
 
@@ -177,15 +177,15 @@ class StreamObserver:
         return False
 
     def _note(self, message: Message, now_s: float) -> None:
-        if self.first_token_s is None and has_text(message):
+        tells = told(message)
+        if self.first_token_s is None and tells.text:
             self.first_token_s = now_s
             self._may_pass_over = is_mere_text
-        usage = usage_of(message)
-        if usage is not None:
-            self.usage = usage if self.usage is None else self.usage.updated(usage)
-        self.error = error_of(message) or self.error
-        self.finish_reason = finish_reason_of(message) or self.finish_reason
-        self.done = self.done or ends(message)
+        if tells.usage is not None:
+            self.usage = tells.usage if self.usage is None else self.usage.updated(tells.usage)
+        self.error = tells.error or self.error
+        self.finish_reason = tells.finish_reason or self.finish_reason
+        self.done = self.done or tells.ends
 
 
 def _reads_on(_: bytes) -> bool:

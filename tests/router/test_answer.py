@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakeven.answer import WORD_MAX, Usage, decode, ends, error_of, finish_reason_of, has_text, usage_of
+from breakeven.answer import WORD_MAX, Told, Usage, decode, ends, error_of, finish_reason_of, has_text, told, usage_of
 
 
 def chunk(delta: Any, **members: Any) -> dict[str, Any]:
@@ -211,3 +211,25 @@ def test_no_message_breaks_the_reader(message: dict[str, Any]) -> None:
     assert isinstance(usage_of(message), Usage | None)
     assert isinstance(error_of(message), str | None)
     assert isinstance(finish_reason_of(message), str | None)
+
+
+def test_a_chunk_tells_the_text_and_the_end_of_its_choices_and_its_usage() -> None:
+    choices = [{"delta": {"content": ""}}, {"text": "x", "finish_reason": "stop"}, {"finish_reason": "length"}, "odd"]
+    assert told({"choices": choices, "usage": {"prompt_tokens": 1}}) == Told(
+        text=True, ends=False, usage=Usage(1), error=None, finish_reason="stop"
+    )
+    assert told({"choices": [{"delta": {"role": "assistant", "content": ""}}]}) == Told(
+        text=False, ends=False, usage=None, error=None, finish_reason=None
+    )
+
+
+@pytest.mark.slow
+@given(st.dictionaries(names, anything, max_size=4))
+def test_what_a_message_tells_is_what_its_parts_tell(message: dict[str, Any]) -> None:
+    assert told(message) == Told(
+        text=has_text(message),
+        ends=ends(message),
+        usage=usage_of(message),
+        error=error_of(message),
+        finish_reason=finish_reason_of(message),
+    )
