@@ -155,14 +155,14 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.write(head + first)
 
-    def write(self, data: bytes, chunks: bytes | None = None) -> None:
-        """Write a piece of the body; `chunks`: the same as whole chunks, where there is such a form."""
+    def write(self, data: bytes, framed: bytes | None = None) -> None:
+        """Write a piece of the body; `framed` is the same as a chunk, where it came as one."""
         if self._transport is None or self._bodiless:
             return
         if not self._chunked:
             self._transport.write(data)
-        elif chunks is not None:
-            self._transport.write(chunks)
+        elif framed is not None:
+            self._transport.write(framed)
         elif len(data) <= CORK_BYTES:
             self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
         else:

@@ -5,14 +5,14 @@ writes the events of a stream alike, and a number is the one thing besides the t
 time stamp, a count).
 """
 
-import re
-
 from msgspec import Struct
 
 from breakeven.event_shape import shape_of
 
-_LINE_FEED, _BACKSLASH = 10, b"\\"
-_find_number = re.compile(rb"[0-9]+(?=[^0-9]*\Z)").search
+_LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
+_BACKSLASH = b"\\"
+_DIGITS = b"0123456789"
+_NO_DIGITS = bytes(set(range(256)).difference(_DIGITS))
 
 
 class EventForm(Struct, frozen=True):
@@ -34,7 +34,7 @@ class EventForm(Struct, frozen=True):
         if len(rest) == len(event):
             return False
         text, _, rest = rest.partition(b'"')
-        if _LINE_FEED in text or text[-1:] == _BACKSLASH:
+        if _LINE_FEED in text or _CARRIAGE_RETURN in text or text[-1:] == _BACKSLASH:
             return False
         if self.end is None:
             return rest == self.behind
@@ -43,15 +43,13 @@ class EventForm(Struct, frozen=True):
 
 
 def form_of(event: bytes) -> EventForm | None:
-    """The form of an event of one line, with its line ends; None where it has no text.
-
-    Its data tells nothing and is valid JSON, but perhaps for that one number.
-    """
+    """The form of an event of one line, with its line ends; None where it has no text."""
     shape = shape_of(event)
     if shape is None:
         return None
     behind = shape.behind[1:]
-    number = None if b'"error"' in event else _find_number(behind)  # error 0 would be none, and error 7 one
-    if number is None:
+    stem = behind.rstrip(_NO_DIGITS)
+    # A number may be part of an escape, and error 0 is none where error 7 is one.
+    if not stem or _BACKSLASH in behind or b'"error"' in event:
         return EventForm(shape.before, behind, None)
-    return EventForm(shape.before, behind[: number.start()], behind[number.end() :])
+    return EventForm(shape.before, stem.rstrip(_DIGITS), behind[len(stem) :])

@@ -171,7 +171,7 @@ class Relay:
         else:
             self._judged(can_serve=head.status not in UNAVAILABLE)
 
-    def on_body(self, data: bytes, chunks: bytes | None = None) -> None:
+    def on_body(self, data: bytes, framed: bytes | None = None) -> None:
         """Relay what came, as it came."""
         passage = self._passage
         if passage is None:  # the head is still being judged
@@ -181,7 +181,7 @@ class Relay:
         self._record.bytes_out += len(data)
         passed = passage.feed(data, now_s)
         if passed:
-            self._client.write(passed, chunks if passed is data else None)
+            self._client.write(passed, framed if passed is data else None)
 
     def on_end(self) -> None:
         """The engine has said everything."""

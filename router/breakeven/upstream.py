@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import httptools
 from msgspec.structs import replace
 
-from breakeven.chunks import whole_chunks
+from breakeven.chunks import whole_chunk
 from breakeven.headers import NO_BODY, Header, ResponseHead, read_response_head
 from breakeven.recent_heads import RecentHeads
 
@@ -41,10 +41,10 @@ class Receiver(Protocol):
     def on_head(self, head: ResponseHead, body: bytes) -> None:
         """The response head is complete; `body` is what came of the body in the same read, often all of it."""
 
-    def on_body(self, data: bytes, chunks: bytes | None = None) -> None:
+    def on_body(self, data: bytes, framed: bytes | None = None) -> None:
         """Some of the body, out of its framing: one call per read from the socket.
 
-        `chunks`: the same in the framing in which it came, where that is nothing but whole chunks.
+        `framed`: the same as the chunk that it came as, where it came as just one.
         """
 
     def on_end(self) -> None:
@@ -55,7 +55,7 @@ class Receiver(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """One socket to one engine, framed by llhttp."""
+    """One socket to one engine, framed by llhttp; what needs no parser goes past it (`recent_heads`, `chunks`)."""
 
     __slots__ = (
         "_between_chunks", "_body", "_complete", "_head", "_head_bytes", "_headers", "_informational", "_keep_alive",
@@ -66,7 +66,6 @@ class Connection(asyncio.Protocol):
         self._pool = pool
         self._recent = pool.recent
         self._transport: asyncio.Transport | None = None
-        self._parser = httptools.HttpResponseParser(self)
         self._paused = False
         self.receiver: Receiver | None = None
         self.reused = False
@@ -121,14 +120,16 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket stands."""
         self._transport = cast("asyncio.Transport", transport)
+        # Not before: it holds this connection, and one that never comes about is not lost either (`connection_lost`).
+        self._parser = httptools.HttpResponseParser(self)
 
     def data_received(self, data: bytes) -> None:
-        """Feed one read to the parser, then tell the receiver once what it held."""
+        """Tell the receiver once what one read held."""
         if self.receiver is None:
             self.drop()  # nothing was asked: the engine breaks the protocol, or says 408 before it closes
             return
         if self._between_chunks:
-            body = whole_chunks(data)
+            body = whole_chunk(data)
             if body is not None:  # and the parser stays between two chunks
                 self.receiver.on_body(body, data)
                 return
@@ -285,18 +286,20 @@ class Opening:
     def __init__(self, pool: "ConnectionPool", receiver: Receiver, connect_timeout_s: float) -> None:
         self._receiver: Receiver | None = receiver
         loop = asyncio.get_running_loop()
-        self._task = loop.create_task(self._open(pool))
-        # `asyncio.timeout` would cost 22,000 instructions more, a quarter of what connecting takes here.
+        self._task: asyncio.Task[None] | None = loop.create_task(self._open(pool))
+        # A third less work than `asyncio.timeout` around the same connection (64,000 against 86,000 instructions).
         self._limit = loop.call_later(connect_timeout_s, self._expire)
 
     def drop(self) -> None:
         """Give up; the receiver hears nothing more."""
         self._take_receiver()
-        self._task.cancel()
+        task, self._task = self._task, None  # it holds this object: a cycle that only the collector would find
+        if task is not None:
+            task.cancel()
 
     def _expire(self) -> None:
-        receiver = self._take_receiver()
-        self._task.cancel()
+        receiver = self._receiver
+        self.drop()
         if receiver is not None:
             receiver.on_connect_failed(refused=False)
 
@@ -309,7 +312,7 @@ class Opening:
                 receiver.on_connect_failed(refused=isinstance(error, ConnectionRefusedError))
             return
         receiver = self._take_receiver()
-        if receiver is None:
+        if receiver is None:  # given up in this very turn
             connection.drop()
         else:
             connection.receiver = receiver

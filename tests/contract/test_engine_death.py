@@ -173,7 +173,9 @@ async def test_what_only_the_killed_engine_may_serve_goes_nowhere_else(site):
         site.engines["baseline"].server.kill()
         lost = await waiting.end()
     refused = await site.ask(**ONLY_PLAIN, **SHORT)
-    assert (lost.status, refused.status) == (502, 503)
+    # A request that went out on a kept connection is tried once more on a new one, which is refused.
+    assert lost.status in (502, 503)
+    assert refused.status == 503
     assert refused.values("x-breakeven-pool") == []
     assert (await site.ask(**COLD, **SHORT)).status == 200
     await site.restart("baseline")

@@ -57,6 +57,7 @@ DIFFERENT = [
     EVENT.replace(b" the", b'x","role":"y'),
     EVENT.replace(b" the", b"a\n\ndata: [DONE]\n\nb"),
     EVENT.replace(b"\n\n", b"\r\n\r\n"),
+    EVENT.replace(b" the", b"x\r\rdata: [DONE]\r\ry"),
 ]
 
 
@@ -74,6 +75,18 @@ def test_what_is_no_number_does_not_fit_where_one_was(number: bytes) -> None:
 def test_the_ends_of_a_number_do_not_overlap() -> None:
     assert not EventForm(b"a", b"12", b"23").fits(b'a"123')
     assert EventForm(b"a", b"12", b"23").fits(b'a"12023')
+
+
+def test_a_number_inside_an_escape_is_part_of_the_form() -> None:
+    event = b'data: {"content":"x","erro\\u0071":1}\n\n'
+    assert not fits(event.replace(b"0071", b"0072"), event)
+
+
+def test_a_long_run_of_digits_is_taken_at_once() -> None:
+    event = b'data: {"content":"x","tokens":[%b]}\n\n' % b",".join([b"7" * 1000] * 200)
+    form = form_of(event)
+    assert form is not None
+    assert (len(form.behind), form.end) == (len(b',"tokens":[') + 199 * 1001, b"]}\n\n")
 
 
 def test_an_error_that_becomes_one_is_not_passed_over() -> None:

@@ -29,7 +29,7 @@ class FakeClient:
     def __init__(self) -> None:
         self.told: list[object] = []
         self.written = b""
-        self.chunks: list[bytes | None] = []
+        self.framed: list[bytes | None] = []
         self.head = b""
         self.responder: Relay | None = None
 
@@ -45,9 +45,9 @@ class FakeClient:
         self.told.append(("respond", status))
         self.head, self.written = lines, body
 
-    def write(self, data: bytes, chunks: bytes | None = None) -> None:
+    def write(self, data: bytes, framed: bytes | None = None) -> None:
         self.written += data
-        self.chunks.append(chunks)
+        self.framed.append(framed)
 
     def finish(self, data: bytes = b"") -> None:
         self.told.append("finish")
@@ -508,16 +508,16 @@ def test_an_answer_that_passes_as_it_came_keeps_its_framing(stage: Stage) -> Non
     relay = stage.start()
     stage.connected(relay)
     stage.answered(relay, 200, SSE)
-    relay.on_body(TOKEN, b"chunks")
-    assert (stage.client.written, stage.client.chunks) == (TOKEN, [b"chunks"])
+    relay.on_body(TOKEN, b"framed")
+    assert (stage.client.written, stage.client.framed) == (TOKEN, [b"framed"])
 
 
 def test_an_answer_that_is_renamed_on_its_way_gets_a_new_framing(stage: Stage) -> None:
     relay = stage.start(alias="fast")
     stage.connected(relay)
     stage.answered(relay, 200, SSE)
-    relay.on_body(b'data: {"model":"m"}\n\n', b"chunks")
-    assert (stage.client.written, stage.client.chunks) == (b'data: {"model":"fast"}\n\n', [None])
+    relay.on_body(b'data: {"model":"m"}\n\n', b"framed")
+    assert (stage.client.written, stage.client.framed) == (b'data: {"model":"fast"}\n\n', [None])
 
 
 def test_under_an_alias_even_an_answer_that_is_always_packed_is_unpacked(stage: Stage) -> None:

@@ -369,22 +369,58 @@ def test_passing_over_events_by_their_form_changes_nothing_that_is_told(pieces: 
     assert fed.first_token_s == unaided.first_token_s
 
 
-def test_an_event_of_an_earlier_form_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    observer = watched([text("a"), text("b")])
-    monkeypatch.setattr(sse, "is_mere_text", None)
-    monkeypatch.setattr(sse, "decode", None)
-    observer.feed(text("c"), 3.0)
-    observer.feed(text("d") + text("e")[:-9], 3.0)
-    observer.feed(text("e")[-9:] + text("f") + text("g"), 3.0)
+def unjudged(observer: StreamObserver, monkeypatch: pytest.MonkeyPatch) -> StreamObserver:
+    """From now on whatever has to be judged fails the test."""
+    monkeypatch.setattr(observer, "_may_pass_over", None)
+    return observer
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [text("c")],
+        [text("d") + text("e")],
+        [text("d") + text("e")[:-9], text("e")[-9:]],
+        [text("d"), text("e\n"), text("e")],
+    ],
+)
+def test_an_event_of_an_earlier_form_is_not_judged(pieces: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    observer = unjudged(watched([text("a"), text("b")]), monkeypatch)
+    for piece in pieces:
+        observer.feed(piece, 3.0)
     assert observer.at_boundary
 
 
-def test_no_more_forms_are_learned_than_the_bound() -> None:
+def test_an_event_without_text_does_not_push_out_a_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    observer = unjudged(watched([text("a"), text("b"), chunk({}), text("c"), chunk({})]), monkeypatch)
+    observer.feed(text("d"), 3.0)
+    assert observer.at_boundary
+
+
+def test_no_more_forms_are_learned_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     learned = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sse, "form_of", lambda event: learned.append(event) or event_form.form_of(event))
-        watched(text("a", id=f"c-{chr(97 + n)}") for n in range(26))
+    monkeypatch.setattr(sse, "form_of", lambda event: learned.append(event) or event_form.form_of(event))
+    observer = watched(text("a", id=f"c-{chr(97 + n)}") for n in range(FORMS_MAX + 5))
     assert len(learned) == FORMS_MAX
+    unjudged(observer, monkeypatch).feed(text("b", id=f"c-{chr(97 + FORMS_MAX)}"), 3.0)
+
+
+def test_an_event_that_was_only_searched_for_words_gives_no_form_to_those_that_are_read() -> None:
+    spaced = text("a").replace(b'"finish_reason":null', b'"finish_reason" : "stop"')
+    observer = watched([text("x"), spaced.replace(b'"a"', b'"\\x"'), spaced])
+    assert observer.finish_reason == "stop"
+
+
+def test_what_was_learned_before_the_first_token_is_not_believed_after_it() -> None:
+    odd = [text("a").replace(b'"finish_reason":null', b'"finish_reason" : "stop"')] * 2
+    observer = watched([b"data: ping\n\n"] * (UNREADABLE_MAX + 1) + odd + [text("b", usage=usage(1, 2)), odd[0]])
+    assert (observer.first_token_s is None, observer.finish_reason) == (False, "stop")
+
+
+def test_an_event_of_a_known_form_over_the_bound_is_overlooked_however_it_is_cut() -> None:
+    large = text("x" * EVENT_MAX)
+    assert watched([text("a"), text("b"), large]).complete
+    assert watched([text("a"), text("b"), large[:999], large[999:]]).complete
 
 
 # --- answers that are no streams
