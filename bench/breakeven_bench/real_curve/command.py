@@ -23,7 +23,7 @@ from typing import Any
 import aiohttp
 import uvloop
 
-from breakeven_bench.arguments import count
+from breakeven_bench.arguments import count, positive
 from breakeven_bench.launch import Launcher, LaunchError, cancel_on_signals
 from breakeven_bench.load import new_session
 from breakeven_bench.real_curve.extent import FULL, QUICK, Extent, prompts_sha256
@@ -60,6 +60,8 @@ examples:
       three minutes: shows that everything runs, too little to conclude from
   breakeven-bench real-curve --out docs/data/real-pair.json --page docs/real-pair.md
       the whole measurement, its result and the page about it
+  breakeven-bench real-curve --minutes 40
+      time for five rounds where the cores are slow (less than two conclude nothing)
   breakeven-bench real-curve --from docs/data/real-pair.json --page docs/real-pair.md
       the page again, without measuring
 """
@@ -78,6 +80,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[Any]") -> None:
         "--prompts", type=count, metavar="N", help=f"for each point of the curve ({FULL.acceptance_prompts})"
     )
     parser.add_argument("--rounds", type=count, metavar="N", help=f"of timing at most ({FULL.rounds})")
+    parser.add_argument(
+        "--minutes",
+        type=positive,
+        metavar="M",
+        help="no round begins that would end later; a slow machine needs more"
+        f" ({FULL.limit_s / 60:g}; {QUICK.limit_s / 60:.1f} with --quick)",
+    )
     parser.add_argument("--seed", type=int, default=1, help="same seed, same requests (%(default)s)")
     parser.add_argument("--out", type=Path, default=OUT, metavar="FILE", help="the result as JSON (%(default)s)")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the page, Markdown, to this file as well")
@@ -122,6 +131,7 @@ def _extent(args: argparse.Namespace) -> Extent:
         extent,
         acceptance_prompts=args.prompts or extent.acceptance_prompts,
         rounds=args.rounds or extent.rounds,
+        limit_s=extent.limit_s if args.minutes is None else args.minutes * 60.0,
     )
 
 
@@ -165,6 +175,7 @@ def command_words(args: argparse.Namespace) -> str:
     words += ["--quick"] if args.quick else []
     words += ["--prompts", str(args.prompts)] if args.prompts is not None else []
     words += ["--rounds", str(args.rounds)] if args.rounds is not None else []
+    words += ["--minutes", f"{args.minutes:g}"] if args.minutes is not None else []
     words += ["--seed", str(args.seed)] if args.seed != 1 else []
     words += ["--out", args.out.as_posix()] if args.out != OUT else []
     words += ["--page", args.page.as_posix()] if args.page is not None else []

@@ -106,10 +106,10 @@ def test_a_result_is_kept_even_where_its_page_cannot_be_written(monkeypatch, tmp
         ([], FULL, 1, "breakeven-bench real-curve"),
         (["--quick", "--seed", "7"], QUICK, 7, "breakeven-bench real-curve --quick --seed 7"),
         (
-            ["--prompts", "3", "--rounds", "2"],
-            replace(FULL, acceptance_prompts=3, rounds=2),
+            ["--prompts", "3", "--rounds", "2", "--minutes", "40"],
+            replace(FULL, acceptance_prompts=3, rounds=2, limit_s=2400.0),
             1,
-            "breakeven-bench real-curve --prompts 3 --rounds 2",
+            "breakeven-bench real-curve --prompts 3 --rounds 2 --minutes 40",
         ),
         (["--page", "page.md"], FULL, 1, "breakeven-bench real-curve --page page.md"),
         (["--out", "a result.json"], FULL, 1, "breakeven-bench real-curve --out 'a result.json'"),
