@@ -52,8 +52,8 @@ class Told(Struct, frozen=True):
 def told(message: Message) -> Told:
     """All that a message tells.
 
-    A chunk of chat or completions, which has none of the members of the other dialects, is looked through once: 1 µs
-    instead of 3, four times in every stream.
+    A chunk of chat or completions, which has none of the members of the other dialects, is looked through once: 1.5 µs
+    instead of 4.4 for a text, 2.4 instead of 5.1 for a usage.
     """
     if not _NOT_IN_CHUNKS.isdisjoint(message) or message.get("object") == "error":
         return Told(has_text(message), ends(message), usage_of(message), error_of(message), finish_reason_of(message))

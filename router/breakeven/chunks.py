@@ -7,9 +7,8 @@ and goes on to the client in the framing in which it came.
 SIZE_MAX = 4096
 """Bytes of the largest chunk that is recognised; an event of one step has about 250."""
 
-_LINES = {
-    len(line) + size + 2: (line, size) for size in range(1, SIZE_MAX + 1) for line in (b"%x\r\n" % size,)
-}  # by the length of the chunk: no two sizes have the same
+_LINES = [b"%x\r\n" % size for size in range(1, SIZE_MAX + 1)]
+_CHUNKS = {len(line) + size + 2: (line, size) for size, line in enumerate(_LINES, 1)}  # no two are equally long
 
 
 def whole_chunk(read: bytes) -> bytes | None:
@@ -18,7 +17,7 @@ def whole_chunk(read: bytes) -> bytes | None:
     That is: several chunks, one that is cut, the last one, a large one, an extension, a size that is not written as
     Python's servers write it (lower case, no leading zero).
     """
-    expected = _LINES.get(len(read))
+    expected = _CHUNKS.get(len(read))
     if expected is None:
         return None
     line, size = expected

@@ -22,7 +22,7 @@ has telling words is decoded.
 """
 
 FORMS_MAX = 8
-"""Forms of events that are learned for one stream, 3 µs each. Where no two events are alike (log probabilities) it is
+"""Forms of events that are learned for one stream, 5 µs each. Where no two events are alike (log probabilities) it is
 all that is lost; where the seconds of a time stamp stand before the text, it serves for eight of them.
 """
 

@@ -287,7 +287,7 @@ class Opening:
         self._receiver: Receiver | None = receiver
         loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = loop.create_task(self._open(pool))
-        # A third less work than `asyncio.timeout` around the same connection (64,000 against 86,000 instructions).
+        # A quarter less work than `asyncio.timeout` around the same connection (64,000 against 86,000 instructions).
         self._limit = loop.call_later(connect_timeout_s, self._expire)
 
     def drop(self) -> None:
@@ -312,7 +312,7 @@ class Opening:
                 receiver.on_connect_failed(refused=isinstance(error, ConnectionRefusedError))
             return
         receiver = self._take_receiver()
-        if receiver is None:  # given up in this very turn
+        if receiver is None:  # never seen: cancelling ends the wait above first
             connection.drop()
         else:
             connection.receiver = receiver
