@@ -102,11 +102,14 @@ async def running(launcher: Launcher, target: Target, shape: Shape) -> Engine:
 
 
 async def accepts(port: int) -> bool:
-    """Whether somebody listens there."""
+    """Whether somebody listens there.
+
+    A port that is closed while a connection waits to be accepted resets that one; it refuses only those that follow.
+    """
     try:
         async with await Client.connect(port):
             return True
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):
         return False
 
 
