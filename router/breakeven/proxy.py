@@ -19,6 +19,7 @@ from breakeven.errors import ApiError, internal_error, no_backend, no_capable_po
 from breakeven.exchange import Exchange
 from breakeven.fleet import Fleet
 from breakeven.headers import error_lines, usable_request_id, why_lines
+from breakeven.listener import Listener
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.own_pages import OwnPages
@@ -33,9 +34,6 @@ from breakeven_policies.decision import Decision, Refusal, Refuse, Route
 from breakeven_policies.policy import Policy
 
 LOG = logging.getLogger(__name__)
-
-BACKLOG = 4096
-"""Connections that the kernel holds for us between two turns of the loop; a burst of clients is not an error."""
 
 JSON_LINE = b"content-type: application/json\r\n"
 
@@ -102,29 +100,24 @@ class Proxy:
         )
         self._clients = Clients(metrics)
         self._recent: RecentHeads[Request] = RecentHeads()
-        self._server: asyncio.Server | None = None
+        self._listener = Listener(self._connection)
         self._draining = False
 
     # -- life
 
     async def listen(self, host: str, port: int) -> int:
         """Accept clients from now on; the port that was bound. OSError where it cannot be."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._connection, host, port, backlog=BACKLOG)
-        bound: int = self._server.sockets[0].getsockname()[1]
-        return bound
+        return await self._listener.open(host, port)
 
     async def drain(self, timeout_s: float) -> bool:
         """Accept no more, let running requests finish, cut what is left at the deadline; whether all had finished."""
         self._draining = True
-        if self._server is not None:
-            self._server.close()
+        self._listener.close()
         return await self._clients.leave(timeout_s)
 
     def close(self) -> None:
         """Stop listening and close idle connections to the engines."""
-        if self._server is not None:
-            self._server.close()
+        self._listener.close()
         for engine in self._edge.engines.values():
             engine.connections.close()
 
@@ -263,11 +256,14 @@ class Clients:
         self._open: set[downstream.Connection] = set()
         self._metrics = metrics
         self._someone_left = asyncio.Event()
+        self._leaving = False
 
     def add(self, client: downstream.Connection) -> None:
-        """A client came."""
+        """A client came; one that was accepted just before nobody was any more goes at once."""
         self._open.add(client)
         self._metrics.client_connections = len(self._open)
+        if self._leaving:
+            client.drain()
 
     def discard(self, client: downstream.Connection) -> None:
         """A client left."""
@@ -277,6 +273,7 @@ class Clients:
 
     async def leave(self, timeout_s: float) -> bool:
         """Ask all to go when they are done, throw out who stays; whether nobody had to be thrown out."""
+        self._leaving = True
         for client in list(self._open):
             client.drain()
         try:

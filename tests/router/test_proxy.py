@@ -16,7 +16,7 @@ from breakeven.config import Settings
 from breakeven.fleet import Fleet, ModelsListed, ProbeSucceeded
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
-from breakeven.proxy import Proxy
+from breakeven.proxy import Clients, Proxy
 from breakeven.recorder import Recorder
 from breakeven_policies.decision import Decision
 from breakeven_policies.policy import Policy
@@ -256,6 +256,29 @@ async def test_a_drained_proxy_is_not_ready_and_takes_nobody_new(run: Running) -
     assert await run.proxy.drain(5)
     with pytest.raises(httpx.ConnectError):
         await run.client.get("/health")
+
+
+async def test_a_client_accepted_in_the_moment_of_the_end_goes_at_once(run: Running) -> None:
+    class Client:
+        asked_to_go = cut = False
+
+        def drain(self) -> None:
+            self.asked_to_go = True
+
+        def expire(self) -> None:
+            self.cut = True
+
+    clients, busy, late = Clients(run.metrics), Client(), Client()
+    clients.add(busy)
+    leaving = asyncio.create_task(clients.leave(5))
+    await asyncio.sleep(0)
+    assert (busy.asked_to_go, late.asked_to_go) == (True, False)
+    clients.add(late)
+    assert late.asked_to_go
+    clients.discard(late)
+    clients.discard(busy)
+    assert await leaving
+    assert not busy.cut
 
 
 async def test_a_port_that_is_taken_is_an_error(run: Running) -> None:
