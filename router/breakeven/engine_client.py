@@ -17,10 +17,13 @@ from typing import Self
 
 import httpx
 
+from breakeven.clock import monotonic_s
 from breakeven.config import BackendAddress
+from breakeven.engine_transport import ConnectionRefused, EngineTransport
 from breakeven.engines.vllm import SignalReader, health_event
 from breakeven.fleet import ProbeFailed, ProbeSucceeded
 from breakeven.model_cards import Card, parse_cards
+from breakeven.upstream import ConnectionPool
 from breakeven_policies.snapshot import EngineSignals
 
 METRICS_BYTES_MAX = 8 * 2**20
@@ -30,8 +33,8 @@ JSON_BYTES_MAX = 2**20
 """A list of a thousand models has 500 KB. JSON is parsed whole, at 8 ms per MB in which nothing is relayed."""
 
 FAILURES: dict[type[httpx.HTTPError], str] = {
+    ConnectionRefused: "connection refused",
     httpx.ConnectError: "cannot connect",
-    httpx.ReadError: "connection lost",
     httpx.RemoteProtocolError: "connection closed, or not HTTP",
 }
 """What httpx's errors mean here; their own texts may name addresses."""
@@ -62,13 +65,20 @@ class EngineClient:
         headers = {"accept-encoding": "identity", "connection": "close", "user-agent": "breakeven"}
         if address.authorization is not None:
             headers["authorization"] = address.authorization.decode("ascii")
+        connections = ConnectionPool(
+            address.host,
+            address.port,
+            tls=tls if address.tls else None,
+            connect_timeout_s=timeout_s,
+            keepalive_s=0.0,
+            now=monotonic_s,
+        )
         self._http = httpx.AsyncClient(
+            transport=EngineTransport(connections),
             base_url=f"{'https' if address.tls else 'http'}://{host}:{address.port}",
             headers=headers,
-            limits=httpx.Limits(max_keepalive_connections=0),
-            timeout=timeout_s,
+            timeout=None,  # noqa: S113  # `_get` limits the whole
             trust_env=False,
-            verify=tls,
             cookies=NoCookies(),
         )
 
@@ -146,24 +156,13 @@ class EngineClient:
         try:
             async with asyncio.timeout(self._timeout_s), self._http.stream("GET", path) as response:
                 yield response
-        except (TimeoutError, httpx.TimeoutException):
+        except TimeoutError:
             message = f"GET {path} took longer than {self._timeout_s:g} s"
             raise EngineError(message) from None
         except httpx.HTTPError as error:
-            refused = is_refusal(error)
-            reason = "connection refused" if refused else FAILURES.get(type(error), type(error).__name__)
-            raise EngineError(f"GET {path}: {reason}", refused=refused) from error
+            reason = FAILURES.get(type(error), type(error).__name__)
+            raise EngineError(f"GET {path}: {reason}", refused=isinstance(error, ConnectionRefused)) from error
         except EngineError:
             raise
         except Exception as error:  # what an engine sends must never end the router, whichever library trips over it
             raise EngineError(f"GET {path}: cannot be read ({type(error).__name__})") from error
-
-
-def is_refusal(error: BaseException) -> bool:
-    """Whether a refused connection is at the bottom of this: nothing listens there."""
-    if isinstance(error, ConnectionRefusedError):
-        return True
-    if isinstance(error, BaseExceptionGroup):
-        return any(is_refusal(inner) for inner in error.exceptions)
-    below = error.__cause__ or error.__context__
-    return below is not None and is_refusal(below)

@@ -14,7 +14,7 @@ PURE_CONTRACT = "pure modules do no I/O, know no clock and draw no chance"
 
 DOORS = {
     "time": {"breakeven.clock"},
-    "httpx": {"breakeven.engine_client"},
+    "httpx": {"breakeven.engine_client", "breakeven.engine_transport"},
     "prometheus_client": {"breakeven.metrics"},
     "fastapi": {"breakeven.admin"},
     "uvicorn": {"breakeven.admin"},

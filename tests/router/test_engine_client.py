@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from breakeven.config import BackendAddress
-from breakeven.engine_client import JSON_BYTES_MAX, METRICS_BYTES_MAX, EngineClient, EngineError, is_refusal
+from breakeven.engine_client import JSON_BYTES_MAX, METRICS_BYTES_MAX, EngineClient, EngineError
 from breakeven.fleet import ProbeFailed, ProbeSucceeded
 from tests.router.scripted_engine import Answer, ScriptedEngine, drips, free_port, never, says, scripted_engine, sends
 
@@ -221,14 +221,3 @@ async def test_whatever_a_library_raises_is_a_failed_question(monkeypatch: pytes
     async with EngineClient(BackendAddress("spec-0", "spec", "127.0.0.1", 1, tls=False), 5.0, TLS) as client:
         monkeypatch.setattr(client._http, "stream", trips)
         assert await client.health() == ProbeFailed("spec-0", "GET /health: cannot be read (KeyError)")
-
-
-def test_a_refusal_is_found_under_the_wrappings_of_libraries() -> None:
-    refused = ConnectionRefusedError()
-    assert is_refusal(refused)
-    assert is_refusal(ExceptionGroup("all addresses", [TimeoutError(), refused]))
-    outer = OSError("all connection attempts failed")
-    outer.__cause__ = refused
-    assert is_refusal(outer)
-    assert not is_refusal(OSError("no route"))
-    assert not is_refusal(ExceptionGroup("all addresses", [TimeoutError()]))
