@@ -14,10 +14,10 @@ import struct
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from breakeven.errors import ApiError, invalid_request
+from breakeven.errors import invalid_request
 from breakeven.headers import response_head
 from breakeven.recent_heads import RecentHeads
-from breakeven.request_reader import Limits, Request, RequestReader
+from breakeven.request_reader import BadRequest, Limits, Request, RequestReader
 
 LINGER_S = 2.0
 """How long unread input is thrown away after a refusal, so that the client reads the answer before it sees a reset."""
@@ -64,7 +64,7 @@ class Handler(Protocol):
     def on_request(self, request: Request, client: "Connection") -> None:
         """Answer the request through `client`, now or later."""
 
-    def on_bad_request(self, error: ApiError, client: "Connection") -> None:
+    def on_bad_request(self, bad: BadRequest, client: "Connection") -> None:
         """Answer what could not be read; the connection closes afterwards."""
 
 
@@ -278,7 +278,7 @@ class Connection(asyncio.Protocol):
             return
         self._busy = True
         incoming = self._reader.ready.popleft()
-        if isinstance(incoming, ApiError):
+        if isinstance(incoming, BadRequest):
             self._keep_alive = False
             self._bodiless = False
             self._handler.on_bad_request(incoming, self)

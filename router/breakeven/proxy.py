@@ -28,7 +28,7 @@ from breakeven.recent_heads import RecentHeads
 from breakeven.record import Outcome, RequestRecord
 from breakeven.recorder import Recorder
 from breakeven.relay import Edge, Engine, Relay, Shipment, engine_at
-from breakeven.request_reader import NO_HEADERS, Limits, Request
+from breakeven.request_reader import BadRequest, Limits, Request
 from breakeven.upstream import ConnectionPool
 from breakeven_policies.decision import Decision, Refusal, Refuse, Route
 from breakeven_policies.policy import Policy
@@ -128,26 +128,27 @@ class Proxy:
 
     def on_request(self, request: Request, client: downstream.Connection) -> None:
         """Answer a request, or set a relay on its way."""
-        named = request.headers.named
-        request_id = usable_request_id(named.get(b"x-request-id")) or self._new_id()
-        record = RequestRecord(request_id.decode(), "none", self._now(), request.method.decode())
-        record.bytes_in = len(request.body)
-        lines = b"x-request-id: %b\r\n" % request_id
-        cors = self._cors.lines(named) if b"origin" in named else b""
-        visit = Visit(request, client, record, lines + cors, answers_cors=bool(cors))
-        if not self._endpoints.forwards(record.method, request.path) and self._answer_itself(visit):
+        visit = self._visit(request, client)
+        if not self._endpoints.forwards(visit.record.method, request.path) and self._answer_itself(visit):
             return  # the table is asked first because nearly every request is forwarded
         try:
             self._forward(visit)
         except ApiError as error:
             self.refuse(visit, error)
 
-    def on_bad_request(self, error: ApiError, client: downstream.Connection) -> None:
+    def on_bad_request(self, bad: BadRequest, client: downstream.Connection) -> None:
         """Answer what could not be read."""
-        request_id = self._new_id()
-        record = RequestRecord(request_id.decode(), "none", self._now())
-        unread = Request(b"", b"", "", NO_HEADERS, b"", keep_alive=False, chunked_answers=True)
-        self.refuse(Visit(unread, client, record, b"x-request-id: %b\r\n" % request_id), error)
+        unread = Request(b"", b"", "", bad.headers, b"", keep_alive=False, chunked_answers=True)
+        self.refuse(self._visit(unread, client), bad.error)
+
+    def _visit(self, request: Request, client: downstream.Connection) -> Visit:
+        named = request.headers.named
+        request_id = usable_request_id(named.get(b"x-request-id")) or self._new_id()
+        record = RequestRecord(request_id.decode(), "none", self._now(), request.method.decode())
+        record.bytes_in = len(request.body)
+        lines = b"x-request-id: %b\r\n" % request_id
+        cors = self._cors.lines(named) if b"origin" in named else b""
+        return Visit(request, client, record, lines + cors, answers_cors=bool(cors))
 
     # -- one request
 

@@ -51,6 +51,13 @@ class Request(Struct, frozen=True):
     chunked_answers: bool
 
 
+class BadRequest(Struct, frozen=True):
+    """What stands where a request could not be read: why not, and its headers as far as they were complete."""
+
+    error: ApiError
+    headers: Headers
+
+
 class RequestReader:
     """`ready` holds what has been read; `reading` tells that a request has begun and is not complete.
 
@@ -73,7 +80,7 @@ class RequestReader:
         self._body = b""
         self._body_bytes = 0
         self._grown: BytesIO | None = None
-        self.ready: deque[Request | ApiError] = deque()
+        self.ready: deque[Request | BadRequest] = deque()
         self.reading = False
         self.stopped = False
         self.wants_continue = False
@@ -99,7 +106,7 @@ class RequestReader:
         """Read nothing more; the error takes the place of the request being read."""
         self.reading = False
         self.wants_continue = False
-        self.ready.append(error)
+        self.ready.append(BadRequest(error, self._named))
         self._stop()
 
     def release(self) -> None:
@@ -171,6 +178,9 @@ class RequestReader:
         coding = named.get(b"transfer-encoding", b"chunked")
         if coding.strip().lower() != b"chunked":
             self._give_up(invalid_request("The only transfer coding understood here is chunked."))
+        hosts = [value for name, value in self._headers if name == b"host"]
+        if len(hosts) != 1 and (hosts or self._parser.get_http_version() == "1.1"):
+            self._give_up(invalid_request("A request of HTTP/1.1 names its Host once."))  # RFC 9112, section 3.2
         if self._declared is not None and int(self._declared) > self._limits.body_bytes_max:
             self._give_up(too_large(self._limits.body_bytes_max))
         self.wants_continue = b"expect" in named and named[b"expect"].lower() == b"100-continue"
@@ -245,7 +255,7 @@ class RequestReader:
         nothing else to mean: it is answered as it is, and nothing after it is read.
         """
         request = self.ready[-1]
-        if isinstance(request, ApiError) or request.method == b"CONNECT":
+        if isinstance(request, BadRequest) or request.method == b"CONNECT":
             self._stop()
             return b""
         self.ready.pop()

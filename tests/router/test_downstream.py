@@ -10,10 +10,9 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from breakeven.downstream import Connection
-from breakeven.errors import ApiError
 from breakeven.headers import error_lines
 from breakeven.recent_heads import RecentHeads
-from breakeven.request_reader import Limits, Request
+from breakeven.request_reader import BadRequest, Limits, Request
 
 GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
 
@@ -22,7 +21,7 @@ class Handler:
     """Keeps what comes until the test answers it; hears departures and slowness."""
 
     def __init__(self) -> None:
-        self.incoming: asyncio.Queue[tuple[Request | ApiError, Connection]] = asyncio.Queue()
+        self.incoming: asyncio.Queue[tuple[Request | BadRequest, Connection]] = asyncio.Queue()
         self.gone: asyncio.Queue[None] = asyncio.Queue()
         self.slow = asyncio.Event()
         self.reading = asyncio.Event()
@@ -35,9 +34,9 @@ class Handler:
             self.when_asked(client)
         self.incoming.put_nowait((request, client))
 
-    def on_bad_request(self, error: ApiError, client: Connection) -> None:
-        self.incoming.put_nowait((error, client))
-        client.respond(error.status, error_lines(error), error.body())
+    def on_bad_request(self, bad: BadRequest, client: Connection) -> None:
+        self.incoming.put_nowait((bad, client))
+        client.respond(bad.error.status, error_lines(bad.error), bad.error.body())
 
     def on_client_gone(self) -> None:
         self.gone.put_nowait(None)
@@ -124,18 +123,17 @@ async def test_garbage_is_answered_with_an_error_and_the_connection_closes(liste
 
 async def test_a_client_that_goes_on_sending_too_much_still_reads_why_it_was_refused(listening: Listening) -> None:
     reader, writer = await listening.connect()
-    writer.write(b"POST / HTTP/1.1\r\nContent-Length: 5000000\r\n\r\n")
+    writer.write(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5000000\r\n\r\n")
     writer.write(b"x" * 5_000_000)
     answer = await reader.read()
     assert answer.startswith(b"HTTP/1.1 413 Content Too Large\r\n")
     assert b'"request_too_large"' in answer
-    writer.close()
 
 
 async def test_a_head_that_takes_too_long_is_refused_however_often_it_twitches(listening: Listening) -> None:
     listening.limits = Limits(header_timeout_s=0.05, body_timeout_s=60)
     reader, writer = await listening.connect()
-    writer.write(b"GET / HTTP/1.1\r\nX: ")
+    writer.write(b"GET / HTTP/1.1\r\nHost: h\r\nX: ")
     answer = await reader.read()
     assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
@@ -143,7 +141,7 @@ async def test_a_head_that_takes_too_long_is_refused_however_often_it_twitches(l
 async def test_a_body_that_stops_coming_is_refused(listening: Listening) -> None:
     listening.limits = Limits(header_timeout_s=0.02, body_timeout_s=0.06)
     reader, writer = await listening.connect()
-    writer.write(b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc")
+    writer.write(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nabc")
     answer = await reader.read()
     assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
     writer.close()
@@ -182,7 +180,7 @@ async def test_a_departure_is_heard_once_and_ends_what_was_pipelined(listening: 
 
 async def test_a_client_that_leaves_inside_its_request_bothers_nobody(listening: Listening) -> None:
     reader, writer = await listening.connect()
-    writer.write(b"POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\nhalf")
+    writer.write(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\nhalf")
     writer.write_eof()
     assert await reader.read() == b""
     assert listening.handler.incoming.empty()
@@ -215,7 +213,7 @@ async def test_a_whole_answer_leaves_the_connection_open_for_the_next_request(li
 
 async def test_pipelined_requests_are_answered_one_after_the_other(listening: Listening) -> None:
     reader, writer = await listening.connect()
-    writer.write(b"".join(b"GET /%d HTTP/1.1\r\n\r\n" % number for number in range(5)))
+    writer.write(b"".join(b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % number for number in range(5)))
     for number in range(5):
         request, client = await listening.asked()
         assert listening.handler.incoming.empty()
@@ -277,7 +275,7 @@ async def test_for_http_1_0_an_unknown_length_ends_with_the_connection(listening
 
 async def test_head_is_answered_with_a_length_and_no_body(listening: Listening) -> None:
     reader, writer = await listening.connect()
-    writer.write(b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n")
+    writer.write(b"HEAD / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
     _, client = await listening.asked()
     client.respond(200, b"", b"body")
     assert await reader.read() == b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 4\r\n\r\n"
@@ -285,7 +283,7 @@ async def test_head_is_answered_with_a_length_and_no_body(listening: Listening) 
 
 async def test_no_content_has_neither_length_nor_body(listening: Listening) -> None:
     reader, writer = await listening.connect()
-    writer.write(b"OPTIONS / HTTP/1.1\r\nConnection: close\r\n\r\n")
+    writer.write(b"OPTIONS / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
     _, client = await listening.asked()
     client.respond(204, b"", b"")
     assert await reader.read() == b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"
@@ -293,7 +291,7 @@ async def test_no_content_has_neither_length_nor_body(listening: Listening) -> N
 
 async def test_a_client_that_waits_for_100_gets_it(listening: Listening) -> None:
     reader, writer = await listening.connect()
-    writer.write(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+    writer.write(b"POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
     assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
     writer.write(b"ok")
     request, _ = await listening.asked()
@@ -363,7 +361,7 @@ async def test_a_departure_between_two_pipelined_requests_starts_nothing(listeni
 async def test_a_request_that_waits_behind_slow_answers_is_not_late(listening: Listening) -> None:
     listening.limits = Limits(header_timeout_s=0.03, body_timeout_s=0.03)
     reader, writer = await listening.connect()
-    writer.write(GET + GET + b"POST /b HTTP/1.1\r\nContent-Length: 2\r\n\r\na")
+    writer.write(GET + GET + b"POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\na")
     _, client = await listening.asked()
     writer.write(b"b")
     for _ in range(2):
@@ -413,7 +411,7 @@ async def test_for_http_1_0_a_cut_answer_ends_with_a_reset(listening: Listening)
 @pytest.mark.parametrize("how", ["whole", "half", "garbage"])
 async def test_a_closed_connection_leaves_nothing_behind(listening: Listening, how: str) -> None:
     _, writer = await listening.connect()
-    wire = b"POST / HTTP/1.1\r\nContent-Length: 50000\r\n\r\n" + b"x" * 50_000
+    wire = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 50000\r\n\r\n" + b"x" * 50_000
     writer.write({"whole": wire, "half": wire[:30_000], "garbage": wire + b"GARBAGE\r\n\r\n"}[how])
     await until(lambda: listening.connections)
     gone = weakref.ref(next(iter(listening.connections)))

@@ -208,7 +208,7 @@ async def test_a_client_that_leaves_while_its_body_is_unpacked_starts_nothing(ru
     packed = gzip.compress(b"x" * 60_000_000)
     reader, writer = await asyncio.open_connection("127.0.0.1", run.client.base_url.port)
     writer.write(
-        b"POST %b HTTP/1.1\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % (CHAT.encode(), len(packed))
+        b"POST %b HTTP/1.1\r\nhost: h\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % (CHAT.encode(), len(packed))
     )
     writer.write(packed)
     writer.write_eof()
@@ -245,6 +245,15 @@ async def test_browsers_may_call_where_they_are_allowed() -> None:
         assert preflight.headers["access-control-allow-headers"] == "authorization, content-type"
         answer = await run.client.post(CHAT, json=BODY, headers={"origin": "https://app.example"})
         assert answer.headers["access-control-allow-origin"] == "https://app.example"
+
+
+async def test_a_browser_may_read_why_its_request_was_refused_unread() -> None:
+    async with running(cors_origins=["https://app.example"], body_max_bytes=1024) as run:
+        headers = {"origin": "https://app.example", "x-request-id": "mine"}
+        answer = await run.client.post(CHAT, content=b"x" * 1025, headers=headers)
+        assert answer.status_code == 413
+        assert answer.headers["access-control-allow-origin"] == "https://app.example"
+        assert answer.headers["x-request-id"] == "mine"
 
 
 async def test_open_connections_are_counted(run: Running) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from breakeven.errors import ApiError
 from breakeven.headers import Headers
 from breakeven.recent_heads import RecentHeads
-from breakeven.request_reader import Limits, Request, RequestReader
+from breakeven.request_reader import BadRequest, Limits, Request, RequestReader
 
 LIMITS = Limits(header_bytes_max=1024, body_bytes_max=4096)
 
@@ -36,11 +36,11 @@ def only(reader: RequestReader) -> Request:
 
 def error_of(reader: RequestReader) -> ApiError:
     """The error that ended the reading."""
-    error = reader.ready[-1]
-    assert isinstance(error, ApiError)
+    bad = reader.ready[-1]
+    assert isinstance(bad, BadRequest)
     assert reader.stopped
     assert not reader.reading
-    return error
+    return bad.error
 
 
 @pytest.mark.parametrize(
@@ -48,21 +48,24 @@ def error_of(reader: RequestReader) -> ApiError:
     [
         b"\x16\x03\x01\x02\x00",
         b"GARBAGE\r\n\r\n",
-        b"FOO / HTTP/1.1\r\n\r\n",
+        b"FOO / HTTP/1.1\r\nHost: h\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost : h\r\n\r\n",
-        b"GET / HTTP/1.1\r\nA: b\n c\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: h\r\nA: b\n c\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",
-        b"POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
-        b"POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
-        b"POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
-        b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-        b"POST / HTTP/1.1\r\nContent-Length: +3\r\n\r\nabc",
-        b"POST / HTTP/1.1\r\nContent-Length: 0x3\r\n\r\nabc",
-        b"POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
+        b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+        b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: h\r\nhost: h\r\n\r\n",
+        b"GET / HTTP/1.0\r\nHost: h\r\nHost: i\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: +3\r\n\r\nabc",
+        b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0x3\r\n\r\nabc",
+        b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n0\r\n\r\n",
     ],
     ids=lambda data: data[:70].decode("latin-1"),
 )
@@ -77,9 +80,9 @@ def test_what_is_not_clean_http_is_refused_and_nothing_after_it_is_read(data: by
     "data",
     [
         b"GET /" + b"a" * 1025,
-        b"GET / HTTP/1.1\r\nX: " + b"a" * 1025,
-        b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 200 + b"\r\n",
-        b"GET / HTTP/1.1\r\nX: " + b"a" * 1025 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"a" * 1025,
+        b"GET / HTTP/1.1\r\nHost: h\r\n" + b"x: y\r\n" * 200 + b"\r\n",
+        b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"a" * 1025 + b"\r\n\r\n",
     ],
     ids=["target", "unfinished header", "many headers", "one header"],
 )
@@ -90,32 +93,40 @@ def test_a_head_over_the_limit_is_refused_however_it_is_cut(data: bytes, cut: in
 
 @pytest.mark.parametrize("cut", [1, 7, 300, 10_000])
 def test_a_head_just_under_the_limit_passes_however_it_is_cut(cut: int) -> None:
-    wire = b"GET / HTTP/1.1\r\nX: " + b"a" * 900 + b"\r\nY: " + b"b" * 80 + b"\r\n\r\n"
+    wire = b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"a" * 900 + b"\r\nY: " + b"b" * 80 + b"\r\n\r\n"
     assert len(wire) < LIMITS.header_bytes_max
     assert only(read(*(wire[at : at + cut] for at in range(0, len(wire), cut)))).headers.named[b"y"] == b"b" * 80
 
 
 def test_small_requests_that_are_pipelined_are_not_taken_for_one_large_head() -> None:
-    wire = b"GET / HTTP/1.1\r\nX: y\r\n\r\n" * 200
-    reader = read(wire + b"GET / HTT", b"P/1.1\r\n\r\n")
+    wire = b"GET / HTTP/1.1\r\nHost: h\r\nX: y\r\n\r\n" * 200
+    reader = read(wire + b"GET / HTT", b"P/1.1\r\nHost: h\r\n\r\n")
     assert len(reader.ready) == 201
     assert not reader.stopped
 
 
 def test_thousands_of_offers_to_upgrade_are_declined_one_by_one() -> None:
-    wire = b"GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n" * 2000
+    wire = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n" * 2000
     reader = read(wire)
     assert len(reader.ready) == 2000
     assert not reader.stopped
 
 
 def test_a_body_that_announces_too_much_is_refused_before_any_of_it_came() -> None:
-    assert error_of(read(b"POST / HTTP/1.1\r\nContent-Length: 10000000000\r\n\r\n")).status == 413
+    assert error_of(read(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10000000000\r\n\r\n")).status == 413
+
+
+def test_what_was_refused_keeps_the_headers_that_were_complete() -> None:
+    head = b"POST / HTTP/1.1\r\nHost: h\r\nOrigin: o\r\n"
+    for refused, names in ((head + b"Content-Length: 10000\r\n\r\n", [b"host", b"origin"]), (head + b"\x00", [])):
+        (bad,) = read(refused).ready
+        assert isinstance(bad, BadRequest)
+        assert [name for name, _ in bad.headers.pairs] == names
 
 
 def test_a_chunked_body_is_refused_at_the_limit() -> None:
     piece = b"400\r\n" + b"a" * 1024 + b"\r\n"
-    reader = read(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", *[piece] * 4)
+    reader = read(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", *[piece] * 4)
     assert not reader.stopped
     reader.feed(b"1\r\n", 9.0)
     reader.feed(b"b", 9.0)
@@ -123,7 +134,7 @@ def test_a_chunked_body_is_refused_at_the_limit() -> None:
 
 
 def test_a_body_of_exactly_the_limit_passes() -> None:
-    assert len(only(read(b"POST / HTTP/1.1\r\nContent-Length: 4096\r\n\r\n" + b"a" * 4096)).body) == 4096
+    assert len(only(read(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4096\r\n\r\n" + b"a" * 4096)).body) == 4096
 
 
 def test_a_request_before_a_broken_one_is_still_served() -> None:
@@ -140,7 +151,7 @@ def only_first(reader: RequestReader) -> Request:
 
 
 def test_a_reader_that_failed_from_outside_reads_nothing_more() -> None:
-    reader = read(b"POST / HTTP/1.1\r\nCont")
+    reader = read(b"POST / HTTP/1.1\r\nHost: h\r\nCont")
     reader.fail(ApiError(408, "late", "t"))
     reader.feed(SIMPLE, 9.0)
     assert error_of(reader).status == 408
@@ -180,18 +191,20 @@ def test_pipelined_requests_come_out_in_order() -> None:
 
 
 def test_trailers_without_end_are_refused() -> None:
-    reader = read(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: ", *[b"y" * 500] * 4)
+    reader = read(
+        b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: ", *[b"y" * 500] * 4
+    )
     assert error_of(reader).status == 431
 
 
 def test_a_body_in_tiny_chunks_is_no_endless_head() -> None:
-    wire = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 3000 + b"0\r\n\r\n"
+    wire = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 3000 + b"0\r\n\r\n"
     assert only(read(*(wire[at : at + 7] for at in range(0, len(wire), 7)))).body == b"a" * 3000
 
 
 @pytest.mark.parametrize(
     "head",
-    [b"GET / HTTP/2.0\r\n", b"GET /\r\n", b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n"],
+    [b"GET / HTTP/2.0\r\n", b"GET /\r\n", b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n"],
     ids=["2.0", "0.9", "gzip"],
 )
 def test_other_versions_and_transfer_codings_are_not_understood(head: bytes) -> None:
@@ -199,7 +212,7 @@ def test_other_versions_and_transfer_codings_are_not_understood(head: bytes) -> 
 
 
 def test_what_a_released_reader_had_read_is_forgotten() -> None:
-    reader = read(SIMPLE, b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc")
+    reader = read(SIMPLE, b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc")
     assert reader.ready_bytes == 3
     reader.release()
     assert (reader.ready_bytes, reader.reading, reader.stopped) == (0, False, True)
@@ -214,8 +227,8 @@ def test_empty_lines_before_a_request_are_forgiven() -> None:
 @pytest.mark.parametrize(
     ("line", "keep_alive", "chunked"),
     [
-        (b"GET / HTTP/1.1\r\n", True, True),
-        (b"GET / HTTP/1.1\r\nConnection: close\r\n", False, True),
+        (b"GET / HTTP/1.1\r\nHost: h\r\n", True, True),
+        (b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n", False, True),
         (b"GET / HTTP/1.0\r\n", False, False),
         (b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n", True, False),
     ],
@@ -240,13 +253,13 @@ def test_the_version_and_the_connection_header_decide_what_may_follow(
     ],
 )
 def test_a_target_in_absolute_form_loses_its_authority(target: bytes, path: str) -> None:
-    assert only(read(b"OPTIONS %b HTTP/1.1\r\n\r\n" % target)).path == path
+    assert only(read(b"OPTIONS %b HTTP/1.1\r\nHost: h\r\n\r\n" % target)).path == path
 
 
 @pytest.mark.parametrize("cut", [1, 7, 1000])
 def test_an_offer_to_upgrade_is_declined_and_costs_neither_the_body_nor_what_follows(cut: int) -> None:
     wire = (
-        b"POST /a HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n"
+        b"POST /a HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n"
         b"Content-Length: 3\r\n\r\nabc" + SIMPLE
     )
     reader = read(*(wire[at : at + cut] for at in range(0, len(wire), cut)))
@@ -265,7 +278,7 @@ def test_connect_is_answered_as_it_is_and_nothing_after_it_is_read() -> None:
 
 
 def test_who_waits_for_100_is_known_until_the_body_comes() -> None:
-    reader = read(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
+    reader = read(b"POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
     assert reader.wants_continue
     reader.feed(b"a", 1.0)
     assert not reader.wants_continue
@@ -273,7 +286,7 @@ def test_who_waits_for_100_is_known_until_the_body_comes() -> None:
 
 
 def test_the_times_tell_when_a_request_began_and_was_last_heard_of() -> None:
-    reader = read(b"POST / HTTP/1.1\r\n", b"Content-Length: 2\r\n", b"\r\na")
+    reader = read(b"POST / HTTP/1.1\r\nHost: h\r\n", b"Content-Length: 2\r\n", b"\r\na")
     assert (reader.reading, reader.head_complete, reader.head_started_s, reader.heard_s) == (True, True, 0.0, 2.0)
     reader.feed(b"b", 3.0)
     assert not reader.reading
@@ -332,7 +345,7 @@ def test_h11_reads_the_same_out_of_the_same_bytes(
 def test_no_bytes_whatever_raise(data: list[bytes]) -> None:
     reader = read(*data)
     for incoming in reader.ready:
-        assert isinstance(incoming, Request | ApiError)
+        assert isinstance(incoming, Request | BadRequest)
 
 
 @given(
