@@ -1,22 +1,24 @@
-"""The listening sockets of the router: every client that waits is accepted in one turn of the loop.
+"""The listening sockets of the router: with each client that the loop accepts, up to `TAKEN_MAX` others are taken.
 
-libuv accepts one per turn, and on a busy loop a turn takes milliseconds: of 500 clients that came at once, the last
-waited half a second and more for its first event (p99 of six rounds: 360 to 910 ms, with this 160 to 370). So
-whenever the loop has accepted one, the others that wait are taken as well. For a client that comes alone it is one
-`poll` more: 66 µs became 72, of the process and before the first byte is read.
+libuv accepts one per turn of the loop, and on a busy loop a turn takes milliseconds: where 500 clients come at once,
+the last would wait half a second and more for its first event (p99 of six rounds: 360 to 910 ms; 160 to 370 ms so). A
+client that comes alone costs one `poll` more, 6 µs on top of 66 of the process before its first byte is read.
 """
 
 import asyncio
+import logging
 import os
 import select
 import socket
 from collections.abc import Callable
 
+LOG = logging.getLogger(__name__)
+
 BACKLOG = 4096
 """Connections that the kernel holds for us between two turns of the loop; a burst of clients is not an error."""
 
 TAKEN_MAX = 64
-"""Connections taken in one turn beside the loop's own, 30 µs each: streams that are being relayed wait so long."""
+"""30 µs each, so that streams which are being relayed wait 2 ms at most."""
 
 
 class Listener:
@@ -28,6 +30,7 @@ class Listener:
         self._sockets: dict[int, socket.socket] = {}
         self._waiting = select.poll()
         self._taking: set[asyncio.Task[object]] = set()
+        self._told = False
 
     async def open(self, host: str, port: int) -> int:
         """Accept clients from now on; the port that was bound. OSError where it cannot be."""
@@ -52,18 +55,32 @@ class Listener:
             own.close()
 
     def _accepted(self) -> asyncio.Protocol:
-        """The loop has accepted one."""
+        """The loop has accepted one. Nothing here may raise: libuv would never accept again."""
+        left = TAKEN_MAX
         for descriptor, _ in self._waiting.poll(0):  # an accept that finds nobody raises, at three times the cost
-            self._take(self._sockets[descriptor])
+            left = self._take(self._sockets[descriptor], left)
         return self._connection()
 
-    def _take(self, listening: socket.socket) -> None:
+    def _take(self, listening: socket.socket, most: int) -> int:
+        """Take those who wait at one socket; how many more may be taken."""
         loop = asyncio.get_running_loop()
-        for _ in range(TAKEN_MAX):
+        while most:
             try:
                 accepted, _address = listening.accept()
-            except OSError:
-                return  # nobody waits; anything else the loop meets, and reports, at its own next accept
+            except (BlockingIOError, ConnectionAbortedError):
+                break  # nobody waits, or who waited is gone
+            except OSError as error:
+                self._tell(error)
+                break
+            self._told = False
+            most -= 1
             task = loop.create_task(loop.connect_accepted_socket(self._connection, accepted))
             self._taking.add(task)
             task.add_done_callback(self._taking.discard)
+        return most
+
+    def _tell(self, error: OSError) -> None:
+        """Say that clients are turned away, once until one is taken again: the loop closes them without a word."""
+        if not self._told:
+            self._told = True
+            LOG.warning("clients cannot be accepted: %s", error.strerror)

@@ -260,7 +260,7 @@ class Clients:
         self._leaving = False
 
     def add(self, client: downstream.Connection) -> None:
-        """A client came; one that was accepted just before nobody was any more goes at once."""
+        """A client came. One that was accepted in the moment in which the listening ended is told to go at once."""
         self._open.add(client)
         self._metrics.client_connections = len(self._open)
         if self._leaving:

@@ -38,7 +38,7 @@ CLOSE_S = 2.0
 MODEL_CHARACTERS_MAX = 200
 """Clients name the model; a megabyte of name must not become a megabyte of log."""
 
-encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
 
 Entry = tuple[datetime, RequestRecord]
 
@@ -48,7 +48,7 @@ class LogLine(Struct, frozen=True):
 
     time: str
     request_id: str
-    method: str
+    method: str | None
     endpoint: str
     model: str | Raw | None
     stream: bool
@@ -77,7 +77,7 @@ def log_line(ended: datetime, record: RequestRecord) -> bytes:
     line = LogLine(
         ended.isoformat(timespec="milliseconds"),
         record.request_id,
-        record.method,
+        record.method or None,
         record.endpoint,
         _readable(record.model),
         record.stream,
@@ -99,7 +99,7 @@ def log_line(ended: datetime, record: RequestRecord) -> bytes:
         _since(received_s, record.first_token_s),
         _since(received_s, record.finished_s),
     )
-    return encode(line) + b"\n"
+    return _encode(line) + b"\n"
 
 
 def _since(received_s: float, moment_s: float | None) -> float | None:
@@ -111,7 +111,7 @@ def _readable(model: str | None) -> str | Raw | None:
     if model is None:
         return None
     short = model[:MODEL_CHARACTERS_MAX]
-    return short if short.isascii() else Raw(json.dumps(short).encode("ascii"))
+    return short if short.isascii() and short.isprintable() else Raw(json.dumps(short).encode("ascii"))
 
 
 class Recorder:

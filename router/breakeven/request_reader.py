@@ -169,18 +169,18 @@ class RequestReader:
     def on_headers_complete(self) -> None:
         """The head is complete: too large a one is refused, and a body that announces too much before it is sent."""
         self.head_complete = True
+        self._named = Headers(self._headers)
         head_bytes = len(self._target) + sum([len(name) + len(value) + 4 for name, value in self._headers])
         if head_bytes > self._limits.header_bytes_max:
             self._give_up(self._head_too_large())
-        self._named = Headers(self._headers)
         self._read_bytes = 0
         named = self._named.named
         coding = named.get(b"transfer-encoding", b"chunked")
         if coding.strip().lower() != b"chunked":
             self._give_up(invalid_request("The only transfer coding understood here is chunked."))
-        hosts = [value for name, value in self._headers if name == b"host"]
-        if len(hosts) != 1 and (hosts or self._parser.get_http_version() == "1.1"):
-            self._give_up(invalid_request("A request of HTTP/1.1 names its Host once."))  # RFC 9112, section 3.2
+        hosts = [name for name, _ in self._headers].count(b"host")
+        if hosts > 1 or (hosts == 0 and self._parser.get_http_version() == "1.1"):  # RFC 9112, section 3.2
+            self._give_up(invalid_request("A request names its Host once; only HTTP/1.0 may leave it out."))
         if self._declared is not None and int(self._declared) > self._limits.body_bytes_max:
             self._give_up(too_large(self._limits.body_bytes_max))
         self.wants_continue = b"expect" in named and named[b"expect"].lower() == b"100-continue"

@@ -7,6 +7,7 @@ better than a proxy can, and a hidden cap is the fault of field case B51.
 """
 
 import asyncio
+import errno
 import socket
 import ssl
 from collections.abc import Callable
@@ -309,7 +310,7 @@ class Opening:
         except OSError as error:
             receiver = self._take_receiver()
             if receiver is not None:
-                receiver.on_connect_failed(refused=isinstance(error, ConnectionRefusedError))
+                receiver.on_connect_failed(refused=is_refusal(error))
             return
         receiver = self._take_receiver()
         if receiver is None:  # never seen: cancelling ends the wait above first
@@ -323,6 +324,11 @@ class Opening:
         self._limit.cancel()
         receiver, self._receiver = self._receiver, None
         return receiver
+
+
+def is_refusal(error: OSError) -> bool:
+    """Whether nothing listens there. Where a name has several addresses the loop may give no more than their texts."""
+    return isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error)
 
 
 class ConnectionPool:

@@ -200,7 +200,7 @@ def run(settings: Settings) -> None:
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
-    for chatty in ("httpx", "httpcore", "uvicorn", "asyncio"):
+    for chatty in ("httpx", "uvicorn", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     raise_open_files()
     uvloop.run(serve(settings))

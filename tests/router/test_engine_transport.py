@@ -99,11 +99,10 @@ async def test_a_page_is_read_no_faster_than_it_is_taken() -> None:
     async with asked(endless) as (client, _), client.stream("GET", "/page") as response:
         pieces = response.aiter_raw()
         await anext(pieces)
-        while True:  # until the sockets between are full
+        before = -1
+        while before < written < 2**24:  # until the sockets between are full
             before = written
             await asyncio.sleep(0.05)
-            if written == before:
-                break
         assert written < 2**24
         while written == before:
             await anext(pieces)
@@ -112,12 +111,30 @@ async def test_a_page_is_read_no_faster_than_it_is_taken() -> None:
             await stopped.wait()
 
 
+async def half(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf")
+    await asyncio.Event().wait()
+
+
 async def test_an_answer_that_is_not_read_to_its_end_closes_its_connection() -> None:
-    async with asked(says(200, PAGE)) as (client, engine):
+    async with asked(half) as (client, engine):
         async with client.stream("GET", "/page") as response:
             assert response.status_code == 200
-        async with asyncio.timeout(5), client.stream("GET", "/page"):
-            assert len(engine.heads) == 2
+            assert not engine.left.is_set()
+        async with asyncio.timeout(5):
+            await engine.left.wait()
+
+
+@pytest.mark.parametrize("answer", [never, half])
+async def test_who_closes_the_client_gives_up_what_is_being_asked(answer: Answer) -> None:
+    async with asked(answer) as (client, engine):
+        question = asyncio.create_task(client.get("/page"))
+        await engine.until_asked("/page", 1)
+        await client.aclose()
+        with pytest.raises(httpx.RemoteProtocolError):
+            await question
+        async with asyncio.timeout(5):
+            await engine.left.wait()
 
 
 async def test_who_stops_waiting_for_an_answer_leaves_no_connection() -> None:

@@ -1,8 +1,10 @@
 """Every client that waits is accepted at once, and none after the end; on the loop that the router runs on."""
 
 import asyncio
+import os
+import resource
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 import uvloop
@@ -60,6 +62,20 @@ class House:
         async with asyncio.timeout(10):
             while len(self.made) < count:  # noqa: ASYNC110  # nothing tells that a transport was made
                 await asyncio.sleep(0)
+
+
+@contextmanager
+def one_descriptor_left():
+    """As if the process had opened all the others that it may."""
+    taken, next_one = os.dup(0), os.dup(0)
+    os.close(taken)
+    os.close(next_one)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next_one, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.fixture
@@ -123,6 +139,19 @@ def test_once_closed_it_listens_nowhere_and_whom_it_accepted_stays(on_uvloop):
             return await loop.sock_recv(client, 10)
 
     assert on_uvloop(case()) == b"still here"
+
+
+def test_where_no_more_files_may_be_open_it_says_so_once_and_serves_again_later(on_uvloop, caplog):
+    async def case():
+        async with House() as house:
+            house.come(8)
+            with one_descriptor_left():  # which the loop takes
+                await house.turns(2 * TURNS_MAX)
+            house.come(2)
+            await house.until_made(3)
+
+    on_uvloop(case())
+    assert [record.getMessage() for record in caplog.records] == ["clients cannot be accepted: Too many open files"]
 
 
 def test_closing_twice_or_before_it_is_open_does_nothing():

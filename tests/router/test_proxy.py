@@ -208,7 +208,8 @@ async def test_a_client_that_leaves_while_its_body_is_unpacked_starts_nothing(ru
     packed = gzip.compress(b"x" * 60_000_000)
     reader, writer = await asyncio.open_connection("127.0.0.1", run.client.base_url.port)
     writer.write(
-        b"POST %b HTTP/1.1\r\nhost: h\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % (CHAT.encode(), len(packed))
+        b"POST %b HTTP/1.1\r\nhost: h\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n"
+        % (CHAT.encode(), len(packed))
     )
     writer.write(packed)
     writer.write_eof()

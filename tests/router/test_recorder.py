@@ -68,10 +68,30 @@ def test_durations_count_from_the_complete_request() -> None:
 
 
 def test_any_model_name_gives_one_bounded_line_of_ascii() -> None:
-    line = log_line(NOW, record(model="\ud83d\n\x00é" + "x" * 10_000, temperature=1e300))
-    assert line.isascii()
-    assert line.count(b"\n") == 1
-    assert len(json.loads(line)["model"]) == MODEL_CHARACTERS_MAX
+    for model in ("\ud83d\n\x00é" + "x" * 10_000, "\x1b[2J\x7f\x9b" + "x" * 10_000, "\x7f" * 201):
+        line = log_line(NOW, record(model=model, temperature=1e300))
+        assert line[:-1].decode("ascii").isprintable()
+        assert line.endswith(b"\n")
+        assert json.loads(line)["model"] == model[:MODEL_CHARACTERS_MAX]
+
+
+def test_every_field_of_a_line_has_the_value_of_its_name() -> None:
+    finished = record(
+        method="PUT", model="m", stream=True, temperature=0.5, pool="p", backend="b", reason="r", policy="y",
+        outcome=Outcome.COMPLETED, status=200, attempts=2, bytes_in=3, bytes_out=4, prompt_tokens=5,
+        completion_tokens=6, decided_s=101.0, sent_s=102.0, first_byte_s=103.0, first_token_s=104.0, finished_s=105.0,
+    )  # fmt: skip
+    assert list(json.loads(log_line(NOW, finished)).items()) == [
+        ("time", "2026-11-30T12:00:00.123+00:00"), ("request_id", "id-1"), ("method", "PUT"),
+        ("endpoint", "chat.completions"), ("model", "m"), ("stream", True), ("temperature", 0.5), ("pool", "p"),
+        ("backend", "b"), ("reason", "r"), ("policy", "y"), ("outcome", "completed"), ("status", 200), ("attempts", 2),
+        ("bytes_in", 3), ("bytes_out", 4), ("prompt_tokens", 5), ("completion_tokens", 6), ("decided_s", 1.0),
+        ("sent_s", 2.0), ("first_byte_s", 3.0), ("first_token_s", 4.0), ("finished_s", 5.0),
+    ]  # fmt: skip
+
+
+def test_a_method_that_was_never_read_is_unknown() -> None:
+    assert json.loads(log_line(NOW, record(method="")))["method"] is None
 
 
 def test_lines_come_in_the_order_of_the_requests_and_all_are_written_at_the_end() -> None:

@@ -118,7 +118,11 @@ def test_a_body_that_announces_too_much_is_refused_before_any_of_it_came() -> No
 
 def test_what_was_refused_keeps_the_headers_that_were_complete() -> None:
     head = b"POST / HTTP/1.1\r\nHost: h\r\nOrigin: o\r\n"
-    for refused, names in ((head + b"Content-Length: 10000\r\n\r\n", [b"host", b"origin"]), (head + b"\x00", [])):
+    for refused, names in (
+        (head + b"Content-Length: 10000\r\n\r\n", [b"host", b"origin"]),
+        (head + b"X: %b\r\n\r\n" % (b"x" * 1000), [b"host", b"origin", b"x"]),
+        (head + b"\x00", []),
+    ):
         (bad,) = read(refused).ready
         assert isinstance(bad, BadRequest)
         assert [name for name, _ in bad.headers.pairs] == names

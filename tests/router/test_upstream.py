@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from breakeven import upstream
 from breakeven.headers import Headers, ResponseHead
-from breakeven.upstream import Connection, ConnectionPool
+from breakeven.upstream import Connection, ConnectionPool, is_refusal
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
@@ -575,3 +575,17 @@ async def test_an_engine_that_says_it_closes_is_not_kept_however_often_it_says_s
     closing = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"
     assert [(await answered(pool, engine, closing)).body for _ in range(2)] == [b"ok", b"ok"]
     assert engine.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), True),
+        (OSError("Multiple exceptions: [Errno 99] Cannot assign address, [Errno 111] Connection refused"), True),
+        (OSError("Multiple exceptions: [Errno 99] Cannot assign address, [Errno 113] No route to host"), False),
+        (OSError(113, "No route to host"), False),
+        (TimeoutError(), False),
+    ],
+)
+def test_a_refusal_is_one_also_among_the_failures_of_several_addresses(error: OSError, refused: bool) -> None:
+    assert is_refusal(error) is refused

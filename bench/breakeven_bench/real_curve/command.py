@@ -26,6 +26,7 @@ import uvloop
 from breakeven_bench.arguments import count, positive
 from breakeven_bench.launch import Launcher, LaunchError, cancel_on_signals
 from breakeven_bench.load import new_session
+from breakeven_bench.machine import cpu_name, read_cpuinfo
 from breakeven_bench.real_curve.extent import FULL, QUICK, Extent, prompts_sha256
 from breakeven_bench.real_curve.findings import findings
 from breakeven_bench.real_curve.fleet import SPECULATION, start_fleet
@@ -143,7 +144,7 @@ async def _measure(environment: host.Environment, extent: Extent, seed: int, com
         return perf_counter() - began_s
 
     say = _clocked(since_start_s)
-    cpuinfo = _read(Path("/proc/cpuinfo"))
+    cpuinfo = read_cpuinfo()
     arguments = dtype_arguments(cpuinfo)
     with tempfile.TemporaryDirectory(prefix="breakeven-real-curve-") as folder:
         async with Launcher(Path(folder)) as launcher, new_session() as session:
@@ -198,12 +199,6 @@ def _speculation_words(config: Mapping[str, object] | None) -> str:
     return "--speculative-config " + json.dumps({**config, "model": host.HEAD.name})
 
 
-def cpu_name(cpuinfo: str) -> str:
-    """The processor's name as Linux tells it; "unknown" where it does not."""
-    names = (line.partition(":")[2].strip() for line in cpuinfo.splitlines() if line.startswith("model name"))
-    return next(names, "unknown")
-
-
 def computes_bfloat16(cpuinfo: str) -> bool | None:
     """Whether the processor multiplies bfloat16 itself, x86 or ARM; None where Linux does not tell."""
     lines = [line.partition(":")[2].split() for line in cpuinfo.splitlines() if line.startswith(("flags", "Features"))]
@@ -230,11 +225,6 @@ def _versions(environment: host.Environment) -> dict[str, str]:
         for package in distributions(name=name, path=places):
             found[title] = package.version
     return found
-
-
-def _read(path: Path) -> str:
-    """The text of a file of the system, empty where there is no such file."""
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _clocked(since_start_s: Callable[[], float]) -> Callable[[str], None]:

@@ -11,7 +11,6 @@ from breakeven_bench.real_curve import command
 from breakeven_bench.real_curve.command import (
     bfloat16_words,
     computes_bfloat16,
-    cpu_name,
     dtype_arguments,
     engine_words,
 )
@@ -134,14 +133,6 @@ def test_help_says_what_it_costs(capsys):
         "without measuring",
     ):
         assert expected in said
-
-
-@pytest.mark.parametrize(
-    ("cpuinfo", "expected"),
-    [("", "unknown"), ("vendor_id : X\n", "unknown"), ("model name\t: A: B 2.0\nmodel name\t: other\n", "A: B 2.0")],
-)
-def test_the_processor_is_named_as_linux_names_it(cpuinfo, expected):
-    assert cpu_name(cpuinfo) == expected
 
 
 @pytest.mark.parametrize(
