@@ -13,11 +13,12 @@ class PoolKind(StrEnum):
 
 
 class Health(StrEnum):
-    """What the router believes of a backend. Only `READY` is routed to."""
+    """What the router believes of a backend. Only `READY` is routed to; `EJECTED` answers its health checks only."""
 
     UNKNOWN = "unknown"
     READY = "ready"
     LOADING = "loading"
+    EJECTED = "ejected"
     DOWN = "down"
 
 

@@ -179,6 +179,8 @@ class Settings(BaseSettings):
     idle_timeout_s: Seconds = Field(0.0, description="longest silence inside an engine's answer; 0: no limit")
     client_header_timeout_s: Interval = Field(10.0, description="longest time a client may take for its headers")
     client_body_timeout_s: Interval = Field(60.0, description="longest time a client may take for its body")
+    # Longer than a balancer in front keeps its side: 60 s at AWS, 600 s at Google.
+    client_keepalive_s: Seconds = Field(620.0, description="how long an idle client stays connected; 0: for ever")
     body_max_bytes: Whole = Field(64 * 2**20, ge=1024, le=2**31, description="largest request body")
     header_max_bytes: Whole = Field(64 * 2**10, ge=1024, le=2**20, description="largest request head")
     # vLLM closes idle connections after 5 s (VLLM_HTTP_TIMEOUT_KEEP_ALIVE); ours must be the side that closes first.
@@ -188,6 +190,12 @@ class Settings(BaseSettings):
     probe_timeout_s: Interval = Field(5.0, description="longest wait for a health check, a scrape or a list of models")
     probe_failures_max: Whole = Field(
         3, ge=1, le=100, description="failed health checks in a row that take an engine out"
+    )
+    engine_failures_max: Whole = Field(
+        5, ge=0, le=1000, description="requests in a row that fail on an engine, none answered, and it is out; 0: never"
+    )
+    engine_frozen_s: Seconds = Field(
+        60.0, description="how long an engine may hold requests without making a token before it is out; 0: for ever"
     )
     scrape_interval_s: Interval = Field(1.0, description="seconds between reads of an engine's metrics")
     models_interval_s: Interval = Field(10.0, description="seconds between reads of an engine's list of models")

@@ -83,7 +83,8 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_bodiless", "_busy", "_chunked", "_chunked_answers", "_connections", "_draining", "_ends_with_close", "_full",
-        "_handler", "_keep_alive", "_limits", "_now", "_paused", "_reader", "_responder", "_timer", "_transport",
+        "_handler", "_idle_since_s", "_keep_alive", "_limits", "_now", "_paused", "_reader", "_responder", "_timer",
+        "_transport",
     )  # fmt: skip
 
     def __init__(
@@ -103,6 +104,7 @@ class Connection(asyncio.Protocol):
         self._responder: Responder | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._busy = False
+        self._idle_since_s = now()
         self._paused = False
         self._full = False
         self._draining = False
@@ -206,6 +208,12 @@ class Connection(asyncio.Protocol):
         if not self._busy and not self._reader.reading and self._transport is not None:
             self._transport.close()
 
+    def leave_if_idle(self, since_s: float) -> None:
+        """Close where nothing has been asked or answered since that moment."""
+        idle = self._idle_since_s <= since_s and not self._busy and not self._reader.reading
+        if idle and self._transport is not None:
+            self._transport.close()
+
     def expire(self) -> None:
         """The time to drain is over: cut what is being answered, and close."""
         if self._responder is not None:
@@ -265,6 +273,7 @@ class Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._next)
             return
         self._busy = False
+        self._idle_since_s = self._now()
         if self._paused:
             self._resume_reading()
         if self._draining:

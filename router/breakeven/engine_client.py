@@ -77,7 +77,7 @@ class EngineClient:
             transport=EngineTransport(connections),
             base_url=f"{'https' if address.tls else 'http'}://{host}:{address.port}",
             headers=headers,
-            timeout=None,  # noqa: S113  # `_get` limits the whole
+            timeout=None,  # noqa: S113  # `_ask` limits the whole
             trust_env=False,
             cookies=NoCookies(),
         )
@@ -85,7 +85,7 @@ class EngineClient:
     async def health(self) -> ProbeSucceeded | ProbeFailed:
         """GET /health; every failure is an answer too."""
         try:
-            async with self._get("/health") as response:
+            async with self._ask("GET", "/health") as response:
                 return health_event(self.name, response.status_code)
         except EngineError as error:
             return ProbeFailed(self.name, str(error), refused=error.refused)
@@ -121,6 +121,19 @@ class EngineClient:
         found = answer.get("version") if isinstance(answer, dict) else None
         return found if isinstance(found, str) else None
 
+    async def trouble_generating(self, model: str) -> str | None:
+        """What is wrong with an engine that is asked for one token; None: nothing.
+
+        A status below 500 is an answer too: not every model completes text, and a refusal of that is no failure.
+        """
+        body = {"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0}
+        try:
+            async with self._ask("POST", "/v1/completions", body) as response:
+                status = response.status_code
+        except EngineError as error:
+            return str(error)
+        return f"POST /v1/completions answered {status}" if status >= 500 else None
+
     async def close(self) -> None:
         """Drop what is open."""
         await self._http.aclose()
@@ -136,7 +149,7 @@ class EngineClient:
     async def _read(self, path: str, take: Callable[[bytes], object], bytes_max: int) -> None:
         """Hand over the body of a 200 answer piece by piece, giving way to the loop in between."""
         size_bytes = 0
-        async with self._get(path) as response:
+        async with self._ask("GET", path) as response:
             if response.status_code != 200:
                 message = f"GET {path} answered {response.status_code}"
                 raise EngineError(message)
@@ -152,17 +165,17 @@ class EngineClient:
                 await asyncio.sleep(0)
 
     @asynccontextmanager
-    async def _get(self, path: str) -> AsyncIterator[httpx.Response]:
+    async def _ask(self, method: str, path: str, body: object = None) -> AsyncIterator[httpx.Response]:
         try:
-            async with asyncio.timeout(self._timeout_s), self._http.stream("GET", path) as response:
+            async with asyncio.timeout(self._timeout_s), self._http.stream(method, path, json=body) as response:
                 yield response
         except TimeoutError:
-            message = f"GET {path} took longer than {self._timeout_s:g} s"
+            message = f"{method} {path} took longer than {self._timeout_s:g} s"
             raise EngineError(message) from None
         except httpx.HTTPError as error:
             reason = FAILURES.get(type(error), type(error).__name__)
-            raise EngineError(f"GET {path}: {reason}", refused=isinstance(error, ConnectionRefused)) from error
+            raise EngineError(f"{method} {path}: {reason}", refused=isinstance(error, ConnectionRefused)) from error
         except EngineError:
             raise
         except Exception as error:  # what an engine sends must never end the router, whichever library trips over it
-            raise EngineError(f"GET {path}: cannot be read ({type(error).__name__})") from error
+            raise EngineError(f"{method} {path}: cannot be read ({type(error).__name__})") from error

@@ -21,7 +21,7 @@ class ConnectionRefused(httpx.ConnectError):
 
 
 class EngineTransport(httpx.AsyncBaseTransport):
-    """Sends each request, which has no body, over a connection of its own and closes that with the answer."""
+    """Sends each request, body and all, over a connection of its own and closes that with the answer."""
 
     def __init__(self, connections: ConnectionPool) -> None:
         self._connections = connections
@@ -29,7 +29,7 @@ class EngineTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """The response once its head has come. Raises httpx.ConnectError and httpx.RemoteProtocolError."""
-        answer = Answer(_request_head(request), self._open)
+        answer = Answer(_request_head(request), await request.aread(), self._open)
         answer.opening = self._connections.open(answer)
         try:
             head = await answer.head()
@@ -48,11 +48,11 @@ class EngineTransport(httpx.AsyncBaseTransport):
 class Answer(httpx.AsyncByteStream):
     """The `upstream.Receiver` of one answer. It is read no faster than it is taken, and among `others` until closed."""
 
-    def __init__(self, request: bytes, others: "set[Answer]") -> None:
+    def __init__(self, head: bytes, body: bytes, others: "set[Answer]") -> None:
         self._others = others
         others.add(self)
         self.opening: Opening | None = None
-        self._request = request
+        self._request = head, body
         self._connection: Connection | None = None
         self._head: ResponseHead | None = None
         self._pieces: deque[bytes] = deque()
@@ -100,7 +100,7 @@ class Answer(httpx.AsyncByteStream):
         """Ask."""
         self.opening = None
         self._connection = connection
-        connection.send(self._request, b"")
+        connection.send(*self._request)
 
     def on_connect_failed(self, *, refused: bool) -> None:
         """Nobody can be asked."""

@@ -2,12 +2,16 @@
 
 Everything that happens to an engine arrives as an event; `snapshot` hands out an immutable picture. Views are rebuilt
 only for backends that an event touched, so that a snapshot costs the same however large the fleet is. Health follows
-four rules:
+these rules:
 
 - a refused connection takes a backend out at once, whoever noticed it: nothing listens there;
 - any other failed probe takes a ready backend out only after `probe_failures_max` in a row: busy is not dead;
 - one good probe brings it back: it answered, and a wrong belief costs one failover;
-- what has never been probed is `unknown`, and unknown is not routed to.
+- what has never been probed is `unknown`, and unknown is not routed to;
+- an engine whose health checks are answered and whose requests are not is `ejected`: after `failures_max` requests in a
+  row that failed there while nothing was answered and no token was made, or after holding requests for `frozen_s`
+  without making one (field case B53). Only a token that it makes for us brings it back, never a health check; or a
+  restart, seen by a refused connection or by its loading.
 """
 
 from collections.abc import Callable
@@ -25,9 +29,14 @@ class Started(Struct, frozen=True):
 
 
 class Finished(Struct, frozen=True):
-    """That request ended there, in whatever way."""
+    """That request ended there.
+
+    `answered`: True, the engine answered it, whatever it said; False, it failed where an engine that works would not
+    have; None, nothing follows from it (the client left first).
+    """
 
     backend: str
+    answered: bool | None = None
 
 
 class ConnectRefused(Struct, frozen=True):
@@ -66,6 +75,12 @@ class SignalsForgotten(Struct, frozen=True):
     backend: str
 
 
+class Revived(Struct, frozen=True):
+    """An ejected engine has made a token for the router itself."""
+
+    backend: str
+
+
 class ModelsListed(Struct, frozen=True):
     """The ids that the engine's /v1/models listed."""
 
@@ -74,7 +89,15 @@ class ModelsListed(Struct, frozen=True):
 
 
 FleetEvent = (
-    Started | Finished | ConnectRefused | ProbeSucceeded | ProbeFailed | Scraped | SignalsForgotten | ModelsListed
+    Started
+    | Finished
+    | ConnectRefused
+    | ProbeSucceeded
+    | ProbeFailed
+    | Scraped
+    | SignalsForgotten
+    | ModelsListed
+    | Revived
 )
 
 
@@ -88,10 +111,19 @@ class PoolSpec(Struct, frozen=True):
     backends: tuple[str, ...]
 
 
+class Ejection(Struct, frozen=True):
+    """When an engine that is up is taken out: failed requests in a row, seconds without a token; 0: never."""
+
+    failures_max: int = 0
+    frozen_s: float = 0.0
+
+
 class _BackendState:
     """What is known of one backend now; `view` freezes it."""
 
     __slots__ = (
+        "ejected",
+        "failed_in_a_row",
         "failures",
         "health",
         "in_flight",
@@ -100,6 +132,8 @@ class _BackendState:
         "models",
         "name",
         "pool",
+        "progress",
+        "progress_at_s",
         "scraped_at_s",
         "signals",
     )
@@ -115,17 +149,32 @@ class _BackendState:
         self.signals: EngineSignals | None = None
         self.scraped_at_s: float | None = None
         self.models: frozenset[str] | None = None
+        self.forgive()
+
+    def forgive(self) -> None:
+        """Nothing is held against the engine."""
+        self.ejected = False
+        self.failed_in_a_row = 0
+        self.progress: tuple[float | None, ...] = ()
+        self.progress_at_s = 0.0
+
+    @property
+    def shown(self) -> Health:
+        return Health.EJECTED if self.ejected and self.health is Health.READY else self.health
 
     def view(self) -> BackendView:
         return BackendView(
             self.name,
-            self.health,
+            self.shown,
             self.in_flight,
             self.signals,
             self.scraped_at_s,
             self.in_flight_at_scrape,
             self.models,
         )
+
+
+NO_EJECTION = Ejection()
 
 
 class Fleet:
@@ -139,8 +188,10 @@ class Fleet:
         pools: tuple[PoolSpec, ...],
         probe_failures_max: int = 3,
         on_health: Callable[[str, str, Health], None] = lambda _pool, _backend, _health: None,
+        ejection: Ejection = NO_EJECTION,
     ) -> None:
         self.on_health = on_health
+        self._ejection = ejection
         self._probe_failures_max = probe_failures_max
         self._specs = pools
         self._states = [
@@ -163,6 +214,7 @@ class Fleet:
             Scraped: self._scraped,
             SignalsForgotten: self._signals_forgotten,
             ModelsListed: self._models_listed,
+            Revived: self._revived,
         }
 
     def apply(self, event: FleetEvent) -> None:
@@ -182,11 +234,11 @@ class Fleet:
 
     def ready(self) -> bool:
         """Whether at least one backend can be routed to."""
-        return any(state.health is Health.READY for state in self._by_name.values())
+        return any(state.shown is Health.READY for state in self._by_name.values())
 
     def health(self, backend: str) -> Health:
         """What is believed of one backend; KeyError if it is not configured."""
-        return self._by_name[backend].health
+        return self._by_name[backend].shown
 
     def _pool_view(self, pool: int) -> PoolView:
         spec = self._specs[pool]
@@ -195,13 +247,20 @@ class Fleet:
     def _started(self, state: _BackendState, _event: Started) -> None:
         state.in_flight += 1
 
-    def _finished(self, state: _BackendState, _event: Finished) -> None:
+    def _finished(self, state: _BackendState, event: Finished) -> None:
         if state.in_flight == 0:
             message = f"a request finished on {state.name} that never started there"
             raise ValueError(message)
         state.in_flight -= 1
+        if event.answered:
+            state.failed_in_a_row = 0
+        elif event.answered is False:
+            state.failed_in_a_row += 1
+            if state.failed_in_a_row == self._ejection.failures_max:
+                self._eject(state)
 
     def _connect_refused(self, state: _BackendState, _event: ConnectRefused) -> None:
+        state.forgive()  # the process is gone: what comes back is another one
         self._become(state, Health.DOWN)
 
     def _probe_succeeded(self, state: _BackendState, _event: ProbeSucceeded) -> None:
@@ -210,6 +269,8 @@ class Fleet:
 
     def _probe_failed(self, state: _BackendState, event: ProbeFailed) -> None:
         state.failures += 1
+        if event.refused or event.loading:
+            state.forgive()
         if event.refused or state.health is not Health.READY or state.failures >= self._probe_failures_max:
             self._become(state, Health.LOADING if event.loading else Health.DOWN)
 
@@ -217,6 +278,7 @@ class Fleet:
         state.signals = event.signals
         state.scraped_at_s = event.now_s
         state.in_flight_at_scrape = state.in_flight
+        self._judge_progress(state, event.signals, event.now_s)
 
     def _signals_forgotten(self, state: _BackendState, _event: SignalsForgotten) -> None:
         state.signals = None
@@ -224,6 +286,28 @@ class Fleet:
 
     def _models_listed(self, state: _BackendState, event: ModelsListed) -> None:
         state.models = event.models
+
+    def _judge_progress(self, state: _BackendState, signals: EngineSignals, now_s: float) -> None:
+        """Whether the engine works at what it holds; one that tells no counters is not judged."""
+        progress = (signals.generation_tokens, signals.prompt_tokens, signals.engine_steps)
+        idle = not signals.running or state.in_flight == 0
+        if progress != state.progress or idle:
+            if progress != state.progress:
+                state.failed_in_a_row = 0  # busy is not dead
+            state.progress, state.progress_at_s = progress, now_s
+        elif signals.generation_tokens is not None and 0 < self._ejection.frozen_s <= now_s - state.progress_at_s:
+            self._eject(state)
+
+    def _eject(self, state: _BackendState) -> None:
+        if state.shown is Health.READY:
+            state.ejected = True
+            self.on_health(self._specs[state.pool].name, state.name, Health.EJECTED)
+
+    def _revived(self, state: _BackendState, _event: Revived) -> None:
+        was_ejected = state.shown is Health.EJECTED
+        state.forgive()
+        if was_ejected:
+            self.on_health(self._specs[state.pool].name, state.name, Health.READY)
 
     def _become(self, state: _BackendState, health: Health) -> None:
         if state.health is health:
@@ -234,4 +318,4 @@ class Fleet:
             # what may be routed there from the first good probe on, and for whom a refusal is "later" and not "never".
             state.signals = None
             state.scraped_at_s = None
-        self.on_health(self._specs[state.pool].name, state.name, health)
+        self.on_health(self._specs[state.pool].name, state.name, state.shown)

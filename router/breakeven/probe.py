@@ -2,8 +2,9 @@
 
 Each engine has three tasks of its own, so that a slow answer delays nothing else: health, metrics, models. Health is
 asked at once and then at its interval; the other two begin when the engine first answers, and again whenever it comes
-back. The engines of a fleet keep to different moments within an interval, so that their answers do not come in one
-burst. What comes back becomes a fleet event. A metrics page that cannot be read never takes an engine out.
+back. A fourth one asks an ejected engine for a token until it makes one. The engines of a fleet keep to different
+moments within an interval, so that their answers do not come in one burst. What comes back becomes a fleet event. A
+metrics page that cannot be read never takes an engine out.
 """
 
 import asyncio
@@ -15,14 +16,18 @@ from dataclasses import dataclass
 from breakeven.clock import Clock
 from breakeven.config import BackendAddress
 from breakeven.engine_client import EngineClient, EngineError
-from breakeven.fleet import FleetEvent, ModelsListed, ProbeFailed, Scraped, SignalsForgotten
+from breakeven.fleet import FleetEvent, ModelsListed, ProbeFailed, Revived, Scraped, SignalsForgotten
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
+from breakeven_policies.snapshot import Health
 
 LOG = logging.getLogger(__name__)
 
 SCRAPE_FAILURES_MAX = 3
 """Failed scrapes in a row after which the last figures are forgotten: a queue of some seconds ago is no fact now."""
+
+REVIVAL_PAUSE_MAX_S = 30.0
+"""The pause between two questions for a token doubles up to this: an engine that is stuck is not helped by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ class Prober:
         try:
             async with asyncio.TaskGroup() as tasks:
                 for watch in self._watches.values():
-                    for keep in (watch.keep_health, watch.keep_signals, watch.keep_models):
+                    for keep in (watch.keep_health, watch.keep_signals, watch.keep_models, watch.keep_reviving):
                         tasks.create_task(keep())
         finally:
             for client in self._clients:
@@ -75,6 +80,10 @@ class Prober:
     async def is_well(self, backend: str) -> bool:
         """Ask one engine now, beside its rhythm. KeyError for one that is not configured."""
         return await self._watches[backend].is_well()
+
+    def on_health(self, backend: str, health: Health) -> None:
+        """Hear what the fleet believes now."""
+        self._watches[backend].on_health(health)
 
 
 class EngineWatch:
@@ -93,6 +102,8 @@ class EngineWatch:
         self._scrape_failures = 0
         self._asking: asyncio.Task[FleetEvent] | None = None
         self._told: dict[str, str | None] = {}
+        self._ejected = asyncio.Event()
+        self._model: str | None = None
 
     async def keep_health(self) -> None:
         """Check health at once and then at its interval, for ever."""
@@ -111,6 +122,31 @@ class EngineWatch:
     async def keep_models(self) -> None:
         """List models likewise."""
         await self._keep(self.list_models, self._rhythm.models_s, self._list_now)
+
+    def on_health(self, health: Health) -> None:
+        """Ask for a token as long as the engine is ejected."""
+        if health is Health.EJECTED:
+            self._ejected.set()
+        else:
+            self._ejected.clear()
+
+    async def keep_reviving(self) -> None:
+        """Ask an ejected engine for a token until it makes one, for ever."""
+        while True:
+            await self._ejected.wait()
+            pause_s = self._rhythm.health_s
+            while self._ejected.is_set():
+                await self.revive()
+                if self._ejected.is_set():
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, REVIVAL_PAUSE_MAX_S)
+
+    async def revive(self) -> None:
+        """Ask for a token once. An engine without a model that could be named is believed: clients will find out."""
+        trouble = None if self._model is None else await self._client.trouble_generating(self._model)
+        self._tell("token", trouble)
+        if trouble is None:
+            self._to.apply(Revived(self._name))
 
     async def _keep(self, ask: Callable[[], Awaitable[None]], interval_s: float, came_up: asyncio.Event) -> None:
         pause_s = interval_s
@@ -178,6 +214,7 @@ class EngineWatch:
             return
         self._tell("models", None)
         self._to.directory.update(self._name, cards)
+        self._model = cards[0]["id"] if cards else None
         self._to.apply(ModelsListed(self._name, frozenset(card["id"] for card in cards)))
 
     def _tell(self, question: str, trouble: str | None) -> None:

@@ -38,6 +38,10 @@ LOG = logging.getLogger(__name__)
 JSON_LINE = b"content-type: application/json\r\n"
 
 
+SWEEP_S = 30.0
+"""How often idle clients are looked for, at most: 1 ms for 9,000 of them."""
+
+
 class HasPolicy(Protocol):
     """The policy in force; it may be another one for the next request."""
 
@@ -99,6 +103,8 @@ class Proxy:
             attempted=metrics.attempt,
         )
         self._clients = Clients(metrics)
+        self._keepalive_s = settings.client_keepalive_s
+        self._sweeping: asyncio.TimerHandle | None = None
         self._recent: RecentHeads[Request] = RecentHeads()
         self._listener = Listener(self._connection)
         self._draining = False
@@ -107,7 +113,10 @@ class Proxy:
 
     async def listen(self, host: str, port: int) -> int:
         """Accept clients from now on; the port that was bound. OSError where it cannot be."""
-        return await self._listener.open(host, port)
+        bound = await self._listener.open(host, port)
+        if self._keepalive_s:
+            self._sweep()
+        return bound
 
     async def drain(self, timeout_s: float) -> bool:
         """Accept no more, let running requests finish, cut what is left at the deadline; whether all had finished."""
@@ -118,8 +127,16 @@ class Proxy:
     def close(self) -> None:
         """Stop listening and close idle connections to the engines."""
         self._listener.close()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         for engine in self._edge.engines.values():
             engine.connections.close()
+
+    def _sweep(self) -> None:
+        """Send away clients that have been idle too long, now and again and again."""
+        self._clients.dismiss(self._now() - self._keepalive_s)
+        pause_s = min(SWEEP_S, self._keepalive_s / 2)
+        self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
     def _connection(self) -> downstream.Connection:
         return downstream.Connection(self, self._limits, self._clients, self._now, self._recent)
@@ -271,6 +288,11 @@ class Clients:
         self._open.discard(client)
         self._metrics.client_connections = len(self._open)
         self._someone_left.set()
+
+    def dismiss(self, since_s: float) -> None:
+        """Send those away of whom nothing has been heard since that moment, and who wait for nothing."""
+        for client in list(self._open):
+            client.leave_if_idle(since_s)
 
     async def leave(self, timeout_s: float) -> bool:
         """Ask all to go when they are done, throw out who stays; whether nobody had to be thrown out."""

@@ -52,7 +52,9 @@ class Engine(Struct, frozen=True):
     accepts_gzip: bool
     connections: upstream.ConnectionPool
     started: Started
-    finished: Finished
+    answered: Finished
+    failed: Finished
+    left: Finished
     response_line: bytes
 
 
@@ -70,7 +72,20 @@ def engine_at(
     dropped, lines = REQUEST_DROPPED, b""
     if authorization is not None:
         dropped, lines = WITH_OWN_KEY, b"authorization: %b\r\n" % authorization
-    return Engine(name, pool, host, dropped, lines, accepts_gzip, connections, Started(name), Finished(name), line)
+    return Engine(
+        name=name,
+        pool=pool,
+        host=host,
+        dropped=dropped,
+        lines=lines,
+        accepts_gzip=accepts_gzip,
+        connections=connections,
+        started=Started(name),
+        answered=Finished(name, answered=True),
+        failed=Finished(name, answered=False),
+        left=Finished(name),
+        response_line=line,
+    )
 
 
 class Edge(Struct, frozen=True):
@@ -251,6 +266,7 @@ class Relay:
 
     def reconnect(self) -> None:
         """Open a fresh connection to the current target."""
+        self._result = ABANDONED
         self._opening = self._current().connections.open(self)
 
     def send(self) -> None:
@@ -410,7 +426,12 @@ class Relay:
         """The attempt at the current engine is over."""
         engine, self._engine = self._engine, None
         if engine is not None:
-            self._edge.fleet.apply(engine.finished)
+            ended = engine.failed
+            if self._result is ANSWERED:
+                ended = engine.answered
+            elif self._result is ABANDONED:
+                ended = engine.left
+            self._edge.fleet.apply(ended)
             self._edge.attempted(engine.pool, engine.name, self._result)
 
     def _arm(self, delay_s: float, event: Event) -> None:

@@ -19,7 +19,7 @@ from breakeven.check import judge_settings
 from breakeven.clock import Clock, monotonic_s, utc_now
 from breakeven.config import Settings
 from breakeven.endpoints import EndpointTable
-from breakeven.fleet import Fleet
+from breakeven.fleet import Ejection, Fleet
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.probe import Listeners, Prober, Rhythm
@@ -56,7 +56,8 @@ class Router:
         self.settings = settings
         self.port = self.admin_port = 0
         self.metrics = Metrics(specs)
-        self.fleet = Fleet(specs, settings.probe_failures_max, self._health_changed)
+        ejection = Ejection(settings.engine_failures_max, settings.engine_frozen_s)
+        self.fleet = Fleet(specs, settings.probe_failures_max, self._health_changed, ejection)
         self._policy = PolicyInForce(settings.build_policy())
         self._draining = False
         addresses = settings.addresses()
@@ -165,6 +166,7 @@ class Router:
     def _health_changed(self, pool: str, backend: str, health: Health) -> None:
         LOG.log(logging.INFO if health is Health.READY else logging.WARNING, "%s (%s) is %s", backend, pool, health)
         self.metrics.health_changed(pool, backend, health)
+        self._prober.on_health(backend, health)
 
 
 async def serve(settings: Settings) -> None:

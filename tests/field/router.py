@@ -25,8 +25,11 @@ QUICK = {
     "models_interval_s": 0.5,
     "drain_timeout_s": 0.5,
     "access_log": "stderr",
+    "engine_failures_max": 0,
 }
-"""Settings of a test router: probes quick, so that a backend that a test shot is back soon after."""
+"""Settings of a test router: probes quick, so that a backend that a test shot is back soon after; and no backend is
+ejected for what one test after the other does to it.
+"""
 
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 

@@ -215,9 +215,33 @@ async def test_no_header_of_an_engine_is_more_than_a_failed_question(line: bytes
 
 
 async def test_whatever_a_library_raises_is_a_failed_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trips(*_: object) -> None:
+    def trips(*_: object, **__: object) -> None:
         raise KeyError("odd")
 
     async with EngineClient(BackendAddress("spec-0", "spec", "127.0.0.1", 1, tls=False), 5.0, TLS) as client:
         monkeypatch.setattr(client._http, "stream", trips)
         assert await client.health() == ProbeFailed("spec-0", "GET /health: cannot be read (KeyError)")
+
+
+async def test_an_engine_is_asked_for_one_token_of_a_model_as_a_client_would() -> None:
+    async with asked(v1_completions=says(200, b'{"choices": []}')) as (client, engine):
+        assert await client.trouble_generating("m") is None
+        (head,) = engine.heads
+        assert head.startswith(b"POST /v1/completions HTTP/1.1\r\n")
+        assert b"content-type: application/json" in head.lower()
+
+
+@pytest.mark.parametrize(
+    ("answer", "trouble"),
+    [
+        (says(400), None),
+        (says(404), None),
+        (says(500), "POST /v1/completions answered 500"),
+        (says(503), "POST /v1/completions answered 503"),
+        (sends(b""), "POST /v1/completions: connection closed, or not HTTP"),
+        (never, "POST /v1/completions took longer than 0.1 s"),
+    ],
+)
+async def test_a_refusal_is_an_answer_and_anything_from_500_on_is_trouble(answer: Answer, trouble: str | None) -> None:
+    async with asked(timeout_s=0.1, v1_completions=answer) as (client, _):
+        assert await client.trouble_generating("m") == trouble

@@ -111,6 +111,22 @@ async def test_a_page_is_read_no_faster_than_it_is_taken() -> None:
             await stopped.wait()
 
 
+async def test_a_body_goes_with_its_request() -> None:
+    bodies = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"\r\nContent-Length: 7\r\n" in head
+        bodies.append(await reader.readexactly(7))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server, asking(server.sockets[0].getsockname()[1]) as client:
+        assert (await client.post("/page", content=b"content")).status_code == 200
+    assert bodies == [b"content"]
+
+
 async def half(writer: asyncio.StreamWriter) -> None:
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf")
     await asyncio.Event().wait()

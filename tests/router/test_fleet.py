@@ -6,12 +6,14 @@ from hypothesis import strategies as st
 
 from breakeven.fleet import (
     ConnectRefused,
+    Ejection,
     Finished,
     Fleet,
     ModelsListed,
     PoolSpec,
     ProbeFailed,
     ProbeSucceeded,
+    Revived,
     Scraped,
     SignalsForgotten,
     Started,
@@ -24,12 +26,25 @@ POOLS = (
 )
 
 
+NEVER = Ejection()
+EJECTION = Ejection(failures_max=3, frozen_s=10.0)
+
+
 class Watched:
     """A fleet and every change of health it reported."""
 
-    def __init__(self) -> None:
+    def __init__(self, ejection: Ejection = NEVER) -> None:
         self.changes: list[tuple[str, str, Health]] = []
-        self.fleet = Fleet(POOLS, probe_failures_max=3, on_health=lambda *change: self.changes.append(change))
+        self.fleet = Fleet(POOLS, 3, lambda *change: self.changes.append(change), ejection)
+
+    def request(self, name: str, *answered: bool | None) -> None:
+        """Requests that began and ended so, one after the other."""
+        for each in answered:
+            self.fleet.apply(Started(name))
+            self.fleet.apply(Finished(name, each))
+
+    def scrape(self, now_s: float, tokens: float | None, running: float | None = 1.0, name: str = "spec-0") -> None:
+        self.fleet.apply(Scraped(name, EngineSignals(running=running, generation_tokens=tokens), now_s))
 
     def of(self, name: str) -> BackendView:
         """The view of one backend."""
@@ -185,3 +200,130 @@ def test_in_flight_is_started_minus_finished_whatever_the_order(steps: list[tupl
             watched.fleet.apply(Started(name))
             expected[name] += 1
     assert {name: watched.of(name).in_flight for name in expected} == expected
+
+
+# -- ejection: health checks are answered, requests are not (field cases B53, B54)
+
+
+@pytest.fixture
+def strict() -> Watched:
+    """A fleet that ejects, whose first speculative engine is ready."""
+    watched = Watched(EJECTION)
+    watched.fleet.apply(ProbeSucceeded("spec-0"))
+    watched.changes.clear()
+    return watched
+
+
+def test_failures_in_a_row_eject_and_a_good_health_check_brings_nothing_back(strict: Watched) -> None:
+    strict.request("spec-0", False, False)
+    assert strict.of("spec-0").health is Health.READY
+    strict.request("spec-0", False)
+    strict.fleet.apply(ProbeSucceeded("spec-0"))
+    assert strict.of("spec-0").health is Health.EJECTED
+    assert strict.fleet.health("spec-0") is Health.EJECTED
+    assert not strict.fleet.ready()
+    assert strict.changes == [("speculative", "spec-0", Health.EJECTED)]
+
+
+def test_an_answer_in_between_forgives_and_a_client_that_left_says_nothing(strict: Watched) -> None:
+    strict.request("spec-0", False, False, True, False, False)
+    assert strict.of("spec-0").health is Health.READY
+    strict.request("spec-0", None, None, None)
+    assert strict.of("spec-0").health is Health.READY
+    strict.request("spec-0", False)
+    assert strict.of("spec-0").health is Health.EJECTED
+
+
+def test_a_token_made_for_the_router_brings_it_back_and_the_count_begins_anew(strict: Watched) -> None:
+    strict.request("spec-0", False, False, False)
+    strict.fleet.apply(Revived("spec-0"))
+    assert strict.changes[-1] == ("speculative", "spec-0", Health.READY)
+    strict.request("spec-0", False, False)
+    assert strict.of("spec-0").health is Health.READY
+    strict.request("spec-0", False)
+    assert strict.of("spec-0").health is Health.EJECTED
+
+
+def test_tokens_that_are_made_forgive_failures_since_busy_is_not_dead(strict: Watched) -> None:
+    strict.fleet.apply(Started("spec-0"))
+    for tokens in (1.0, 2.0, 3.0, 4.0, 5.0):
+        strict.request("spec-0", False, False)
+        strict.scrape(tokens, tokens)
+    assert strict.of("spec-0").health is Health.READY
+
+
+def test_requests_held_without_a_token_eject_after_the_time(strict: Watched) -> None:
+    strict.fleet.apply(Started("spec-0"))
+    strict.scrape(0.0, 5.0)
+    strict.scrape(9.9, 5.0)
+    assert strict.of("spec-0").health is Health.READY
+    strict.scrape(10.0, 5.0)
+    assert strict.of("spec-0").health is Health.EJECTED
+    assert strict.changes == [("speculative", "spec-0", Health.EJECTED)]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "running", "in_flight"),
+    [(5.0, 0.0, True), (5.0, None, True), (None, 1.0, True), (5.0, 1.0, False)],
+    ids=["nothing runs", "unknown whether anything runs", "no counters", "nothing of ours"],
+)
+def test_an_engine_that_may_well_be_idle_is_not_frozen(
+    strict: Watched, tokens: float | None, running: float | None, in_flight: bool
+) -> None:
+    if in_flight:
+        strict.fleet.apply(Started("spec-0"))
+    for now_s in (0.0, 10.0, 100.0):
+        strict.scrape(now_s, tokens, running)
+    assert strict.of("spec-0").health is Health.READY
+
+
+def test_the_time_without_a_token_counts_from_the_last_one_or_from_the_first_request(strict: Watched) -> None:
+    strict.scrape(0.0, 5.0, running=0.0)
+    strict.scrape(50.0, 5.0, running=0.0)
+    strict.fleet.apply(Started("spec-0"))
+    for now_s, tokens in ((51.0, 5.0), (59.9, 5.0), (61.0, 6.0), (70.9, 6.0)):
+        strict.scrape(now_s, tokens)
+        assert strict.of("spec-0").health is Health.READY
+    strict.scrape(71.0, 6.0)
+    assert strict.of("spec-0").health is Health.EJECTED
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        ConnectRefused("spec-0"),
+        ProbeFailed("spec-0", "refused", refused=True),
+        ProbeFailed("spec-0", "503", loading=True),
+    ],
+)
+def test_a_restarted_engine_is_another_one(strict: Watched, gone: ConnectRefused | ProbeFailed) -> None:
+    strict.request("spec-0", False, False, False)
+    strict.fleet.apply(gone)
+    for _ in range(3):
+        strict.fleet.apply(ProbeSucceeded("spec-0"))
+    assert strict.of("spec-0").health is Health.READY
+
+
+def test_an_ejected_engine_that_misses_health_checks_as_well_comes_back_ejected(strict: Watched) -> None:
+    strict.request("spec-0", False, False, False)
+    for _ in range(3):
+        strict.fleet.apply(ProbeFailed("spec-0", "took longer than 5 s"))
+    assert strict.of("spec-0").health is Health.DOWN
+    strict.fleet.apply(ProbeSucceeded("spec-0"))
+    assert strict.of("spec-0").health is Health.EJECTED
+    assert [change[2] for change in strict.changes] == [Health.EJECTED, Health.DOWN, Health.EJECTED]
+
+
+def test_what_is_not_ready_is_not_ejected_and_who_never_was_ejected_is_not_revived(strict: Watched) -> None:
+    strict.request("base-0", False, False, False)
+    strict.fleet.apply(Revived("spec-0"))
+    assert strict.changes == []
+
+
+def test_without_limits_nothing_is_ejected(watched: Watched) -> None:
+    watched.fleet.apply(ProbeSucceeded("spec-0"))
+    watched.request("spec-0", *[False] * 100)
+    watched.fleet.apply(Started("spec-0"))
+    for now_s in (0.0, 1e6):
+        watched.scrape(now_s, 5.0)
+    assert watched.of("spec-0").health is Health.READY

@@ -13,14 +13,18 @@ from breakeven.clock import monotonic_s
 from breakeven.config import BackendAddress
 from breakeven.engine_client import EngineClient
 from breakeven.fleet import (
+    Ejection,
+    Finished,
     Fleet,
     FleetEvent,
     ModelsListed,
     PoolSpec,
     ProbeFailed,
     ProbeSucceeded,
+    Revived,
     Scraped,
     SignalsForgotten,
+    Started,
 )
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
@@ -41,7 +45,7 @@ class Ear:
 
     def __init__(self) -> None:
         self.events: list[FleetEvent] = []
-        self.fleet = Fleet((POOL,))
+        self.fleet = Fleet((POOL,), ejection=Ejection(failures_max=1))
         self.metrics = Metrics((POOL,))
         self.directory = ModelDirectory(POOL.backends, {})
         self.heard = asyncio.Condition()
@@ -244,3 +248,53 @@ async def test_a_key_is_sent_with_every_probe() -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert all(b"authorization: Bearer sesame" in head for head in engine.heads)
+
+
+@asynccontextmanager
+async def ejected(ear: Ear, **answers: Answer) -> AsyncIterator[tuple[EngineWatch, ScriptedEngine]]:
+    """An engine that is asked whether it can make tokens, since a request failed there."""
+    async with watch(ear, v1_models=says(200, MODELS), **answers) as (watched, engine):
+        ear.fleet.on_health = lambda _pool, _backend, health: watched.on_health(health)
+        await watched.list_models()
+        ear.fleet.apply(ProbeSucceeded("spec-0"))
+        ear.fleet.apply(Started("spec-0"))
+        ear.fleet.apply(Finished("spec-0", answered=False))
+        assert ear.health() is Health.EJECTED
+        reviving = asyncio.create_task(watched.keep_reviving())
+        try:
+            yield watched, engine
+        finally:
+            reviving.cancel()
+            await asyncio.gather(reviving, return_exceptions=True)
+
+
+async def test_an_ejected_engine_is_asked_for_a_token_until_it_makes_one() -> None:
+    ear = Ear()
+    async with ejected(ear, v1_completions=says(500)) as (_, engine):
+        await engine.until_asked("/v1/completions", 3)
+        assert ear.health() is Health.EJECTED
+        engine.answers["/v1/completions"] = says(200, b"{}")
+        await ear.until(Revived)
+        assert ear.health() is Health.READY
+        asked = engine.times_asked("/v1/completions")
+        await asyncio.sleep(5 * FAST.health_s)
+        assert engine.times_asked("/v1/completions") == asked
+
+
+async def test_an_engine_that_goes_down_while_it_is_ejected_is_not_asked_for_tokens() -> None:
+    ear = Ear()
+    async with ejected(ear, v1_completions=says(500)) as (_, engine):
+        await engine.until_asked("/v1/completions", 1)
+        ear.fleet.apply(ProbeFailed("spec-0", "refused", refused=True))
+        await asyncio.sleep(2 * FAST.health_s)
+        asked = engine.times_asked("/v1/completions")
+        await asyncio.sleep(10 * FAST.health_s)
+        assert engine.times_asked("/v1/completions") == asked
+
+
+async def test_an_engine_whose_models_are_unknown_is_believed() -> None:
+    ear = Ear()
+    async with watch(ear) as (watched, engine):
+        await watched.revive()
+        assert ear.count(Revived) == 1
+        assert engine.heads == []

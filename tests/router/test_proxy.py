@@ -257,6 +257,37 @@ async def test_a_browser_may_read_why_its_request_was_refused_unread() -> None:
         assert answer.headers["x-request-id"] == "mine"
 
 
+async def test_who_is_idle_for_too_long_is_sent_away_and_who_waits_for_an_answer_is_not() -> None:
+    release = asyncio.Event()
+
+    async def slow(writer: asyncio.StreamWriter) -> None:
+        await release.wait()
+        await says(200, ANSWER, JSON)(writer)
+
+    async with running(client_keepalive_s=0.1) as run:
+        run.engine.answers[CHAT] = slow
+        port = run.client.base_url.port
+        waiting = asyncio.create_task(run.client.post(CHAT, json=BODY))
+        await run.engine.until_asked(CHAT, 1)
+        silent, its_writer = await asyncio.open_connection("127.0.0.1", port)
+        halfway, other_writer = await asyncio.open_connection("127.0.0.1", port)
+        other_writer.write(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 9\r\n\r\nhalf")
+        async with asyncio.timeout(5):
+            assert await silent.read() == b""
+        its_writer.close()
+        assert not waiting.done()
+        assert not halfway.at_eof()
+        release.set()
+        assert (await waiting).status_code == 200
+        other_writer.close()
+
+
+async def test_without_a_limit_an_idle_client_stays() -> None:
+    async with running(client_keepalive_s=0) as run:
+        await run.client.get("/health")
+        assert run.proxy._sweeping is None
+
+
 async def test_open_connections_are_counted(run: Running) -> None:
     await run.client.get("/health")
     assert run.metrics.client_connections == 1
