@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakeven.recent_heads import FAILURES_MAX, HEAD_BYTES_MAX, HEADER_LINES_MAX, HEADS_MAX, TRIED_THEN, RecentHeads
+from breakeven.recent_heads import (
+    FAILURES_MAX,
+    HEAD_BYTES_MAX,
+    HEADER_LINES_MAX,
+    HEADS_MAX,
+    LAST_BYTES_MAX,
+    TRIED_THEN,
+    RecentHeads,
+)
 
 HEAD = b"POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\nX-A: b\r\n\r\n"
 
@@ -17,6 +25,13 @@ def remembering(*messages: bytes) -> RecentHeads[str]:
     recent: RecentHeads[str] = RecentHeads()
     for number, data in enumerate(messages):
         recent.remember(data, f"head {number}")
+    return recent
+
+
+def found_last(data: bytes) -> RecentHeads[str]:
+    """One message, found as well, so that the next one is compared with it before anything is looked up."""
+    recent = remembering(data)
+    assert recent.find(data) is not None
     return recent
 
 
@@ -37,6 +52,7 @@ def test_a_head_that_never_came_is_not_found() -> None:
 )
 def test_a_head_that_differs_in_a_byte_is_another_one(data: bytes) -> None:
     assert remembering(message(b"abc")).find(data) is None
+    assert found_last(message(b"abc")).find(data) is None
 
 
 @pytest.mark.parametrize(
@@ -58,6 +74,7 @@ def test_a_head_that_differs_in_a_byte_is_another_one(data: bytes) -> None:
 )
 def test_what_is_not_exactly_one_whole_message_is_for_the_parser(data: bytes) -> None:
     assert remembering(message(b"abc")).find(data) is None
+    assert found_last(message(b"abc")).find(data) is None
 
 
 @pytest.mark.parametrize(
@@ -89,6 +106,37 @@ def test_what_could_not_be_found_again_is_not_remembered(data: bytes) -> None:
 def test_the_same_head_is_found_before_any_body(first: bytes, second: bytes) -> None:
     recent = remembering(message(b"other", HEAD.replace(b"b", b"c")), message(first))
     assert recent.find(message(second)) == ("head 1", second)
+
+
+@given(
+    bodies=st.lists(st.binary(max_size=40), min_size=1, max_size=6),
+    which=st.lists(st.integers(0, 2), min_size=6, max_size=6),
+    cut=st.integers(0, 12),
+    put=st.binary(max_size=6),
+    at=st.integers(0, 100),
+)
+def test_comparing_with_the_last_head_finds_what_a_look_up_finds(
+    bodies: list[bytes], which: list[int], cut: int, put: bytes, at: int
+) -> None:
+    heads = [HEAD, HEAD.replace(b"X-A: b", b"X-A: c"), HEAD.replace(b"/v1/x", b"/v1/x/y")]
+    remembered = [message(b"", head) for head in heads]
+    recent = remembering(*remembered)
+    for body, number in zip(bodies, which, strict=False):
+        whole = message(body, heads[number])
+        for data in (whole, whole[:at] + put + whole[at + cut :]):
+            assert recent.find(data) == remembering(*remembered).find(data)
+
+
+@pytest.mark.parametrize("rest", [b"0", b"00001x", b"000000001" + b"x", b"x", b"", b"\r\n\r\n", b"0\r", b"3\r\n"])
+def test_a_message_that_breaks_off_at_its_length_is_for_the_parser(rest: bytes) -> None:
+    before, _, _ = HEAD.partition(b"%d")
+    assert found_last(message(b"abc")).find(before + rest) is None
+
+
+@pytest.mark.parametrize("size", [LAST_BYTES_MAX - 100, LAST_BYTES_MAX, LAST_BYTES_MAX + 1, 3 * LAST_BYTES_MAX])
+def test_large_bodies_are_found_too(size: int) -> None:
+    body = b"x" * size
+    assert found_last(message(b"abc")).find(message(body)) == ("head 0", body)
 
 
 def test_both_usual_spellings_are_known() -> None:
