@@ -42,7 +42,12 @@ _EPILOG = """\
 Everything runs on this machine: an engine that answers from canned bytes, the clients, and one proxy after the other
 between them. What is compared is the CPU that the proxy spends, which says more on a busy machine than time does; leave
 the machine alone all the same. HAProxy and vllm-router take part where they are installed
-(apt-get install haproxy; pip install vllm-router, into an environment of its own).
+(apt-get install haproxy; pip install vllm-router, into an environment of its own). "direct" is the engine without a
+proxy, whose CPU is its own; "bare relay" passes bytes on unread, the least that a proxy in Python can do.
+
+loads: "documents", 64 clients and 6,000 requests with one JSON document each; "streams", 500 streams at once of 50
+events, 20 ms apart, more than one core carries; "paced", 200 of 100 events, about half a core. A sentence says less or
+more only where every one of at least three rounds does.
 
 examples:
   breakeven-bench overhead
@@ -91,15 +96,25 @@ def add_parser(subparsers: "argparse._SubParsersAction[Any]") -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure, or read what was measured, and show it; 0 whoever is cheaper."""
     try:
-        result = _measured(args) if args.source is None else decode(args.source.read_bytes())
+        result = _measured(args) if args.source is None else _read(args.source)
     except (LaunchError, MeasureError, OSError, ValueError) as error:
         print(f"{_NAME}: failed: {error}", file=sys.stderr)
         return EXIT_FAILED
     except (KeyboardInterrupt, asyncio.CancelledError):
         print(f"{_NAME}: interrupted; everything is stopped", file=sys.stderr)
         return EXIT_INTERRUPTED
+    if args.reference not in result.peers():
+        print(f"no peer named {args.reference!r} took part, so ours is compared with none")
     print("\n".join(("", table(result), "", *sentences(result, args.reference))))
     return 0
+
+
+def _read(source: Path) -> Result:
+    try:
+        return decode(source.read_bytes())
+    except (OSError, ValueError) as error:
+        message = f"cannot read {source}: {getattr(error, 'strerror', None) or error}"
+        raise ValueError(message) from error
 
 
 def _measured(args: argparse.Namespace) -> Result:

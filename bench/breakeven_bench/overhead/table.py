@@ -8,6 +8,9 @@ from breakeven_bench.overhead.result import DIRECT, OURS, Result, Sample, cpu_us
 
 NOTHING = "–"
 
+ROUNDS_MIN = 3
+"""With fewer, chance alone puts every round on one side."""
+
 WHAT = {
     DOCUMENTS.name: "CPU of a request with one JSON document",
     STREAMS.name: "CPU of a relayed event, streams at 25,000 events/s",
@@ -42,12 +45,16 @@ def sentences(result: Result, reference: str) -> list[str]:
         found = ratio(result.of(OURS, load), result.of(reference, load))
         if found is not None:
             middle, low, high = found
-            lines.append(f"{WHAT[load]}: {middle:.2f} of {reference}'s ({low:.2f} to {high:.2f}). {_verdict(found)}")
+            rounds = len(result.of(OURS, load))
+            verdict = _verdict(found, rounds)
+            lines.append(f"{WHAT[load]}: {middle:.2f} of {reference}'s ({low:.2f} to {high:.2f}). {verdict}")
     return lines + _failures(result.samples)
 
 
-def _verdict(found: tuple[float, float, float]) -> str:
+def _verdict(found: tuple[float, float, float], rounds: int) -> str:
     _, low, high = found
+    if rounds < ROUNDS_MIN:
+        return f"Fewer than {ROUNDS_MIN} rounds say nothing."
     if high < 1.0:
         return "Less, in every round."
     if low > 1.0:

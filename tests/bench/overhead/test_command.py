@@ -93,9 +93,16 @@ def test_a_failure_is_one_line_and_status_1(measured, tmp_path, capsys, failure)
 
 
 def test_a_file_that_is_no_result_is_an_error(tmp_path, capsys):
-    (tmp_path / "x.json").write_text("[]")
-    assert main(["overhead", "--from", str(tmp_path / "x.json")]) == 1
-    assert "failed" in capsys.readouterr().err
+    for source in (tmp_path / "x.json", tmp_path / "nothing.json"):
+        (tmp_path / "x.json").write_text("[]")
+        assert main(["overhead", "--from", str(source)]) == 1
+        assert capsys.readouterr().err.startswith(f"breakeven-bench overhead: failed: cannot read {source}: ")
+
+
+def test_a_reference_that_took_no_part_is_told(tmp_path, capsys):
+    (tmp_path / "x.json").write_bytes(encode(RESULT))
+    assert main(["overhead", "--from", str(tmp_path / "x.json"), "--reference", "zzz"]) == 0
+    assert "no peer named 'zzz' took part" in capsys.readouterr().out
 
 
 def test_an_interruption_is_told_and_has_its_own_status(measured, tmp_path, capsys):

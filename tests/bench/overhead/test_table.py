@@ -48,6 +48,11 @@ def test_a_difference_is_one_only_if_every_round_shows_it():
     ]
 
 
+def test_fewer_than_three_rounds_say_nothing():
+    few = only(*[each for each in RESULT.samples if each.round < 2])
+    assert all(line.endswith("Fewer than 3 rounds say nothing.") for line in sentences(few, "vllm-router"))
+
+
 def test_without_the_reference_nothing_is_compared():
     assert sentences(RESULT, "nobody") == []
 
