@@ -17,6 +17,9 @@ Message = dict[str, Any]
 WORD_MAX = 80
 """Characters kept of an engine's word for an error, which goes to logs."""
 
+TOKENS_MAX = 10**12
+"""A count beyond this is no count: sums of such numbers would not fit into a float."""
+
 _DELTA_TEXT = ("content", "reasoning", "reasoning_content", "tool_calls", "refusal", "function_call")
 _BLOCK_TEXT = ("text", "thinking", "partial_json")
 _NOT_IN_CHUNKS = frozenset(("type", "delta", "response", "message", "error"))
@@ -156,6 +159,6 @@ def _any_of(members: object, names: tuple[str, ...]) -> bool:
 def _count(usage: Message, *names: str) -> int | None:
     for name in names:
         value = usage.get(name)
-        if type(value) is int and value >= 0:
+        if type(value) is int and 0 <= value <= TOKENS_MAX:
             return value
     return None

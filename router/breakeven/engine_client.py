@@ -121,18 +121,17 @@ class EngineClient:
         found = answer.get("version") if isinstance(answer, dict) else None
         return found if isinstance(found, str) else None
 
-    async def trouble_generating(self, model: str) -> str | None:
-        """What is wrong with an engine that is asked for one token; None: nothing.
+    async def makes_token(self, model: str) -> bool:
+        """Whether the engine makes one when asked to. EngineError where it fails; False: it cannot be asked so.
 
-        A status below 500 is an answer too: not every model completes text, and a refusal of that is no failure.
+        Not every model completes text, and a router may lack the key for it: a refusal (4xx) says neither yes nor no.
         """
         body = {"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0}
-        try:
-            async with self._ask("POST", "/v1/completions", body) as response:
-                status = response.status_code
-        except EngineError as error:
-            return str(error)
-        return f"POST /v1/completions answered {status}" if status >= 500 else None
+        async with self._ask("POST", "/v1/completions", body) as response:
+            if response.status_code >= 500:
+                message = f"POST /v1/completions answered {response.status_code}"
+                raise EngineError(message)
+            return response.status_code == 200
 
     async def close(self) -> None:
         """Drop what is open."""

@@ -9,9 +9,10 @@ these rules:
 - one good probe brings it back: it answered, and a wrong belief costs one failover;
 - what has never been probed is `unknown`, and unknown is not routed to;
 - an engine whose health checks are answered and whose requests are not is `ejected`: after `failures_max` requests in a
-  row that failed there while nothing was answered and no token was made, or after holding requests for `frozen_s`
-  without making one (field case B53). Only a token that it makes for us brings it back, never a health check; or a
-  restart, seen by a refused connection or by its loading.
+  row that failed there while nothing was answered, or after holding requests for `frozen_s` (field case B53). Where its
+  metrics count tokens and steps they have the last word at each scrape, since busy is not dead (B54): one that moves
+  forgives. An ejected engine comes back by making a token, never by a health check; or by a restart, seen by a refused
+  connection or by its loading.
 """
 
 from collections.abc import Callable
@@ -76,7 +77,7 @@ class SignalsForgotten(Struct, frozen=True):
 
 
 class Revived(Struct, frozen=True):
-    """An ejected engine has made a token for the router itself."""
+    """An ejected engine has made a token for the router itself, or cannot be asked to and has been out long enough."""
 
     backend: str
 
@@ -149,14 +150,19 @@ class _BackendState:
         self.signals: EngineSignals | None = None
         self.scraped_at_s: float | None = None
         self.models: frozenset[str] | None = None
+        self.progress: tuple[float | None, ...] = ()
+        self.progress_at_s = 0.0
         self.forgive()
 
     def forgive(self) -> None:
         """Nothing is held against the engine."""
         self.ejected = False
         self.failed_in_a_row = 0
-        self.progress: tuple[float | None, ...] = ()
-        self.progress_at_s = 0.0
+
+    @property
+    def counts(self) -> bool:
+        """Whether its metrics tell what it has made."""
+        return self.signals is not None and self.signals.generation_tokens is not None
 
     @property
     def shown(self) -> Health:
@@ -256,7 +262,7 @@ class Fleet:
             state.failed_in_a_row = 0
         elif event.answered is False:
             state.failed_in_a_row += 1
-            if state.failed_in_a_row == self._ejection.failures_max:
+            if not state.counts and self._has_failed(state):
                 self._eject(state)
 
     def _connect_refused(self, state: _BackendState, _event: ConnectRefused) -> None:
@@ -288,15 +294,22 @@ class Fleet:
         state.models = event.models
 
     def _judge_progress(self, state: _BackendState, signals: EngineSignals, now_s: float) -> None:
-        """Whether the engine works at what it holds; one that tells no counters is not judged."""
-        progress = (signals.generation_tokens, signals.prompt_tokens, signals.engine_steps)
-        idle = not signals.running or state.in_flight == 0
-        if progress != state.progress or idle:
-            if progress != state.progress:
-                state.failed_in_a_row = 0  # busy is not dead
-            state.progress, state.progress_at_s = progress, now_s
-        elif signals.generation_tokens is not None and 0 < self._ejection.frozen_s <= now_s - state.progress_at_s:
+        """Whether the engine works at what it holds."""
+        before, state.progress = (
+            state.progress,
+            (signals.generation_tokens, signals.prompt_tokens, signals.engine_steps),
+        )
+        if not before or state.progress != before or not signals.load or state.in_flight == 0:
+            state.progress_at_s = now_s
+        if before and state.progress != before:
+            state.failed_in_a_row = 0
+            if (signals.generation_tokens or 0.0) > (before[0] or 0.0):
+                self._bring_back(state)
+        elif state.counts and (self._has_failed(state) or 0 < self._ejection.frozen_s <= now_s - state.progress_at_s):
             self._eject(state)
+
+    def _has_failed(self, state: _BackendState) -> bool:
+        return 0 < self._ejection.failures_max <= state.failed_in_a_row
 
     def _eject(self, state: _BackendState) -> None:
         if state.shown is Health.READY:
@@ -304,6 +317,9 @@ class Fleet:
             self.on_health(self._specs[state.pool].name, state.name, Health.EJECTED)
 
     def _revived(self, state: _BackendState, _event: Revived) -> None:
+        self._bring_back(state)
+
+    def _bring_back(self, state: _BackendState) -> None:
         was_ejected = state.shown is Health.EJECTED
         state.forgive()
         if was_ejected:

@@ -104,6 +104,7 @@ class EngineWatch:
         self._told: dict[str, str | None] = {}
         self._ejected = asyncio.Event()
         self._model: str | None = None
+        self._revival_pause_s = rhythm.health_s
 
     async def keep_health(self) -> None:
         """Check health at once and then at its interval, for ever."""
@@ -131,22 +132,32 @@ class EngineWatch:
             self._ejected.clear()
 
     async def keep_reviving(self) -> None:
-        """Ask an ejected engine for a token until it makes one, for ever."""
+        """Ask an ejected engine for a token until it makes one, for ever.
+
+        One that cannot be asked comes back after the pause, so that requests tell. The pause doubles from one failure,
+        or one such return, to the next, and is short again after a token.
+        """
         while True:
             await self._ejected.wait()
-            pause_s = self._rhythm.health_s
-            while self._ejected.is_set():
-                await self.revive()
-                if self._ejected.is_set():
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(2 * pause_s, REVIVAL_PAUSE_MAX_S)
+            made = await self._makes_token()
+            if made:
+                self._revival_pause_s = self._rhythm.health_s
+                self._to.apply(Revived(self._name))
+                continue
+            await asyncio.sleep(self._revival_pause_s)
+            self._revival_pause_s = min(2 * self._revival_pause_s, REVIVAL_PAUSE_MAX_S)
+            if made is None and self._ejected.is_set():
+                self._to.apply(Revived(self._name))
 
-    async def revive(self) -> None:
-        """Ask for a token once. An engine without a model that could be named is believed: clients will find out."""
-        trouble = None if self._model is None else await self._client.trouble_generating(self._model)
-        self._tell("token", trouble)
-        if trouble is None:
-            self._to.apply(Revived(self._name))
+    async def _makes_token(self) -> bool | None:
+        """Ask once; None: it cannot be asked."""
+        try:
+            made = self._model is not None and await self._client.makes_token(self._model)
+        except EngineError as error:
+            self._tell("token", str(error))
+            return False
+        self._tell("token", None)
+        return made or None
 
     async def _keep(self, ask: Callable[[], Awaitable[None]], interval_s: float, came_up: asyncio.Event) -> None:
         pause_s = interval_s

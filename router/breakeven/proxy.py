@@ -39,7 +39,9 @@ JSON_LINE = b"content-type: application/json\r\n"
 
 
 SWEEP_S = 30.0
-"""How often idle clients are looked for, at most: 1 ms for 9,000 of them."""
+"""How often idle clients are looked for: 1 ms for 9,000 of them. More often where they may stay less than a minute."""
+
+SWEEP_MIN_S = 0.05
 
 
 class HasPolicy(Protocol):
@@ -135,7 +137,7 @@ class Proxy:
     def _sweep(self) -> None:
         """Send away clients that have been idle too long, now and again and again."""
         self._clients.dismiss(self._now() - self._keepalive_s)
-        pause_s = min(SWEEP_S, self._keepalive_s / 2)
+        pause_s = max(SWEEP_MIN_S, min(SWEEP_S, self._keepalive_s / 2))
         self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
     def _connection(self) -> downstream.Connection:

@@ -34,6 +34,11 @@ from breakeven_policies.decision import Reason
 START, CONNECTED, HEAD, END = Event.START, Event.CONNECTED, Event.HEAD, Event.END
 ABANDONED, ANSWERED, COMPLETED = AttemptResult.ABANDONED, AttemptResult.ANSWERED, Outcome.COMPLETED
 
+SAYS_NOTHING = (AttemptResult.ABANDONED, AttemptResult.CONNECT_FAILED)
+"""Results that are not held against an engine: the client left; or there was no connection, which health checks judge,
+and which may be for want of descriptors of our own.
+"""
+
 UNAVAILABLE = frozenset((502, 503))
 """Statuses that say that this engine cannot serve now; another one may."""
 
@@ -429,7 +434,7 @@ class Relay:
             ended = engine.failed
             if self._result is ANSWERED:
                 ended = engine.answered
-            elif self._result is ABANDONED:
+            elif self._result in SAYS_NOTHING:
                 ended = engine.left
             self._edge.fleet.apply(ended)
             self._edge.attempted(engine.pool, engine.name, self._result)

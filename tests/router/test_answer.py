@@ -120,6 +120,7 @@ def test_a_usage_that_is_null_is_none(message: dict[str, Any]) -> None:
         ({"usage": {"completion_tokens": 0}}, Usage(None, 0)),
         ({"usage": {}}, Usage(None, None)),
         ({"usage": {"prompt_tokens": "3", "completion_tokens": -1}}, Usage(None, None)),
+        ({"usage": {"prompt_tokens": 10**400, "completion_tokens": 10**12}}, Usage(None, 10**12)),
         ({"usage": {"prompt_tokens": True, "completion_tokens": 5.0}}, Usage(None, None)),
         ({"type": "message_start", "message": {"usage": {"input_tokens": 3, "output_tokens": 1}}}, Usage(3, 1)),
         ({"type": "message_delta", "usage": {"output_tokens": 5}}, Usage(None, 5)),

@@ -225,23 +225,29 @@ async def test_whatever_a_library_raises_is_a_failed_question(monkeypatch: pytes
 
 async def test_an_engine_is_asked_for_one_token_of_a_model_as_a_client_would() -> None:
     async with asked(v1_completions=says(200, b'{"choices": []}')) as (client, engine):
-        assert await client.trouble_generating("m") is None
+        assert await client.makes_token("m")
         (head,) = engine.heads
         assert head.startswith(b"POST /v1/completions HTTP/1.1\r\n")
         assert b"content-type: application/json" in head.lower()
 
 
+@pytest.mark.parametrize("status", [400, 401, 404])
+async def test_a_refusal_to_make_a_token_is_no_failure(status: int) -> None:
+    async with asked(v1_completions=says(status)) as (client, _):
+        assert not await client.makes_token("m")
+
+
 @pytest.mark.parametrize(
     ("answer", "trouble"),
     [
-        (says(400), None),
-        (says(404), None),
         (says(500), "POST /v1/completions answered 500"),
         (says(503), "POST /v1/completions answered 503"),
         (sends(b""), "POST /v1/completions: connection closed, or not HTTP"),
         (never, "POST /v1/completions took longer than 0.1 s"),
     ],
 )
-async def test_a_refusal_is_an_answer_and_anything_from_500_on_is_trouble(answer: Answer, trouble: str | None) -> None:
+async def test_an_engine_that_fails_to_make_a_token_is_an_error(answer: Answer, trouble: str) -> None:
     async with asked(timeout_s=0.1, v1_completions=answer) as (client, _):
-        assert await client.trouble_generating("m") == trouble
+        with pytest.raises(EngineError) as caught:
+            await client.makes_token("m")
+    assert str(caught.value) == trouble

@@ -252,6 +252,46 @@ def test_tokens_that_are_made_forgive_failures_since_busy_is_not_dead(strict: Wa
     assert strict.of("spec-0").health is Health.READY
 
 
+def test_where_tokens_are_counted_the_next_scrape_decides_and_not_the_failures(strict: Watched) -> None:
+    strict.scrape(0.0, 5.0)
+    strict.request("spec-0", *[False] * 10)
+    assert strict.of("spec-0").health is Health.READY
+    strict.scrape(1.0, 6.0)
+    strict.request("spec-0", *[False] * 10)
+    assert strict.of("spec-0").health is Health.READY
+    strict.scrape(2.0, 6.0)
+    assert strict.of("spec-0").health is Health.EJECTED
+
+
+def test_a_token_made_for_anybody_brings_an_ejected_engine_back(strict: Watched) -> None:
+    strict.scrape(0.0, 5.0)
+    strict.request("spec-0", *[False] * 3)
+    strict.scrape(1.0, 5.0)
+    assert strict.of("spec-0").health is Health.EJECTED
+    strict.scrape(2.0, 4.0)
+    assert strict.of("spec-0").health is Health.EJECTED
+    strict.scrape(3.0, 5.0)
+    assert strict.of("spec-0").health is Health.READY
+    assert [change[2] for change in strict.changes] == [Health.EJECTED, Health.READY]
+
+
+def test_failures_beyond_the_limit_while_it_was_not_ready_are_not_forgotten(strict: Watched) -> None:
+    strict.request("spec-0", False, False)
+    for _ in range(3):
+        strict.fleet.apply(ProbeFailed("spec-0", "took longer than 5 s"))
+    strict.request("spec-0", *[False] * 5)
+    strict.fleet.apply(ProbeSucceeded("spec-0"))
+    strict.request("spec-0", False)
+    assert strict.of("spec-0").health is Health.EJECTED
+
+
+def test_requests_that_only_wait_are_held_too(strict: Watched) -> None:
+    strict.fleet.apply(Started("spec-0"))
+    for now_s in (0.0, 10.0):
+        strict.fleet.apply(Scraped("spec-0", EngineSignals(running=0.0, waiting=2.0, generation_tokens=5.0), now_s))
+    assert strict.of("spec-0").health is Health.EJECTED
+
+
 def test_requests_held_without_a_token_eject_after_the_time(strict: Watched) -> None:
     strict.fleet.apply(Started("spec-0"))
     strict.scrape(0.0, 5.0)

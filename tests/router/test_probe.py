@@ -251,9 +251,11 @@ async def test_a_key_is_sent_with_every_probe() -> None:
 
 
 @asynccontextmanager
-async def ejected(ear: Ear, **answers: Answer) -> AsyncIterator[tuple[EngineWatch, ScriptedEngine]]:
+async def ejected(
+    ear: Ear, models: bytes = MODELS, **answers: Answer
+) -> AsyncIterator[tuple[EngineWatch, ScriptedEngine]]:
     """An engine that is asked whether it can make tokens, since a request failed there."""
-    async with watch(ear, v1_models=says(200, MODELS), **answers) as (watched, engine):
+    async with watch(ear, v1_models=says(200, models), **answers) as (watched, engine):
         ear.fleet.on_health = lambda _pool, _backend, health: watched.on_health(health)
         await watched.list_models()
         ear.fleet.apply(ProbeSucceeded("spec-0"))
@@ -292,9 +294,21 @@ async def test_an_engine_that_goes_down_while_it_is_ejected_is_not_asked_for_tok
         assert engine.times_asked("/v1/completions") == asked
 
 
-async def test_an_engine_whose_models_are_unknown_is_believed() -> None:
+@pytest.mark.parametrize("models", [MODELS, b'{"data": []}'], ids=["a refusal", "no model"])
+async def test_an_engine_that_cannot_be_asked_comes_back_after_pauses_that_double(models: bytes) -> None:
     ear = Ear()
-    async with watch(ear) as (watched, engine):
-        await watched.revive()
-        assert ear.count(Revived) == 1
-        assert engine.heads == []
+    async with ejected(ear, models, v1_completions=says(404)) as (watched, _):
+        for times in range(1, 5):
+            await ear.until(Revived, times)
+            assert watched._revival_pause_s == pytest.approx(FAST.health_s * 2**times)
+            ear.fleet.apply(Started("spec-0"))
+            ear.fleet.apply(Finished("spec-0", answered=False))
+
+
+async def test_the_pause_is_short_again_after_a_token() -> None:
+    ear = Ear()
+    async with ejected(ear, v1_completions=says(500)) as (watched, engine):
+        await engine.until_asked("/v1/completions", 3)
+        engine.answers["/v1/completions"] = says(200, b"{}")
+        await ear.until(Revived)
+        assert watched._revival_pause_s == FAST.health_s

@@ -33,6 +33,11 @@ EXIT_INTERRUPTED = 130
 
 OUT = Path("results") / "overhead.json"
 
+REFERENCE = "vllm-router"
+
+VERSION_S = 30.0
+"""How long a program may take to say its version."""
+
 DESCRIPTORS = 20_000
 """Wanted for each process: 500 streams take a proxy a thousand."""
 
@@ -85,7 +90,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[Any]") -> None:
         help="a further proxy; {port} and {engine} stand for the ports",
     )
     parser.add_argument(
-        "--reference", default="vllm-router", metavar="NAME", help="the peer that ours is compared with (%(default)s)"
+        "--reference", default=REFERENCE, metavar="NAME", help="the peer that ours is compared with (%(default)s)"
     )
     parser.add_argument("--out", type=Path, default=OUT, metavar="FILE", help="the result as JSON (%(default)s)")
     parser.add_argument(
@@ -119,6 +124,13 @@ def _read(source: Path) -> Result:
 
 def _measured(args: argparse.Namespace) -> Result:
     args.out.parent.mkdir(parents=True, exist_ok=True)
+    if args.out.is_dir():
+        message = f"{args.out} is a folder"
+        raise ValueError(message)
+    names = [peer.name for peer in args.peer]
+    if len(set(names)) < len(names):
+        message = f"two peers have one name: {', '.join(names)}"
+        raise ValueError(message)
     peers = known_peers(args.haproxy, args.vllm_router, args.peer)
     for name, path in (("haproxy", args.haproxy), ("vllm-router", args.vllm_router)):
         if path is None:
@@ -163,7 +175,9 @@ def command_words(args: argparse.Namespace) -> str:
     words = ["breakeven-bench", "overhead"]
     words += ["--rounds", str(args.rounds)] if args.rounds != 3 else []
     words += ["--loads", ",".join(load.name for load in args.loads)] if args.loads != LOADS else []
-    words += ["--peer", f"{peer.name}=..."] if (peer := next(iter(args.peer), None)) is not None else []
+    for peer in args.peer:
+        words += ["--peer", f"{peer.name}=..."]
+    words += ["--reference", args.reference] if args.reference != REFERENCE else []
     return shlex.join(words)
 
 
@@ -172,9 +186,17 @@ def _versions(peers: Sequence[Peer]) -> dict[str, str]:
     found = {OURS: version("breakeven"), "Python": platform.python_version(), "uvloop": version("uvloop")}
     for peer in peers:
         if peer.version:
-            said = subprocess.run(peer.version, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
-            found[peer.name] = (said.stdout or said.stderr).strip().partition("\n")[0] or "unknown"
+            found[peer.name] = _said(peer.version)
     return found
+
+
+def _said(command: Sequence[str]) -> str:
+    """The first line of what a program says."""
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=VERSION_S, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return (said.stdout or said.stderr).strip().partition("\n")[0] or "unknown"
 
 
 def _loads(text: str) -> tuple[Load, ...]:

@@ -11,6 +11,10 @@ from breakeven_bench.fleets import READY_TIMEOUT_S, READY_URL
 from breakeven_bench.launch import Command
 from breakeven_bench.overhead.result import DIRECT, OURS
 
+KNOWN = (DIRECT, "bare relay", OURS, "haproxy", "vllm-router")
+
+_is_name = re.compile(r"\w[\w .()-]*").fullmatch
+
 _AT_ONCE = re.compile("")
 """Programs that do not say when they are ready are asked by connecting."""
 
@@ -67,8 +71,13 @@ def known_peers(haproxy: str | None, vllm_router: str | None, others: Sequence[P
 def custom_peer(text: str) -> Peer:
     """A peer out of `NAME=COMMAND`, in which {engine} and {port} stand for ports. ValueError where it is none."""
     name, equals, line = text.partition("=")
-    if not (name and equals and "{engine}" in line and "{port}" in line):
+    if not (equals and "{engine}" in line and "{port}" in line):
         message = f"expected NAME=COMMAND with {{engine}} and {{port}} in it, got {text!r}"
+        raise ValueError(message)
+    if not _is_name(name) or name in KNOWN:
+        message = (
+            f"a name of letters, digits, dots, dashes, blanks and brackets is expected that is not taken, got {name!r}"
+        )
         raise ValueError(message)
 
     def command(place: Place) -> Command:

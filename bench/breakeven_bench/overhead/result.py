@@ -75,8 +75,9 @@ class Result(msgspec.Struct, frozen=True):
 
 
 def cpu_us(samples: list[Sample]) -> float | None:
-    """The median of the rounds; None of nothing."""
-    return median(sample.cpu_us for sample in samples) if samples else None
+    """The median of the rounds in which nothing failed: errors are cheap. None of nothing."""
+    good = [sample.cpu_us for sample in samples if not sample.visit.failed]
+    return median(good) if good else None
 
 
 def ratio(ours: list[Sample], theirs: list[Sample]) -> tuple[float, float, float] | None:
@@ -84,8 +85,12 @@ def ratio(ours: list[Sample], theirs: list[Sample]) -> tuple[float, float, float
 
     Both met the machine in the same state then, more or less; what is left is noise, and the range shows it.
     """
-    of_round = {sample.round: sample.cpu_us for sample in theirs if sample.cpu_us > 0}
-    ratios = [sample.cpu_us / of_round[sample.round] for sample in ours if sample.round in of_round]
+    of_round = {sample.round: sample.cpu_us for sample in theirs if sample.cpu_us > 0 and not sample.visit.failed}
+    ratios = [
+        sample.cpu_us / of_round[sample.round]
+        for sample in ours
+        if sample.round in of_round and not sample.visit.failed
+    ]
     return (median(ratios), min(ratios), max(ratios)) if ratios else None
 
 
@@ -95,5 +100,12 @@ def encode(result: Result) -> bytes:
 
 
 def decode(data: bytes) -> Result:
-    """What `encode` wrote. msgspec.ValidationError, a ValueError, where it is something else."""
-    return msgspec.json.decode(data, type=Result)
+    """What `encode` wrote. ValueError where it is something else, or of another version of this program."""
+    result = msgspec.json.decode(data, type=Result)
+    if result.schema_version != SCHEMA_VERSION:
+        message = f"it has version {result.schema_version}, and this program reads {SCHEMA_VERSION}"
+        raise ValueError(message)
+    if not result.samples:
+        message = "it holds no samples"
+        raise ValueError(message)
+    return result

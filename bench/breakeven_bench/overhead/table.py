@@ -20,7 +20,7 @@ WHAT = {
 
 def table(result: Result) -> str:
     """One row for each peer, medians over the rounds. The engine's own row is what the others stand in front of."""
-    head = ["", *(f"{WHAT[load]}, µs" for load in result.loads())]
+    head = ["", *(f"{WHAT.get(load, load)}, µs" for load in result.loads())]
     paced = PACED.name in result.loads()
     head += ["delay of an event at 10,000/s, p50 / p99, ms"] * paced + ["memory, MB"]
     rows = [_row(result, peer, paced=paced) for peer in result.peers()]
@@ -31,7 +31,7 @@ def _row(result: Result, peer: str, *, paced: bool) -> list[str]:
     cells = [f"{peer} (the engine)" if peer == DIRECT else peer]
     cells += [_number(cpu_us(result.of(peer, load))) for load in result.loads()]
     if paced:
-        visits = [sample.visit for sample in result.of(peer, PACED.name)]
+        visits = [sample.visit for sample in result.of(peer, PACED.name) if not sample.visit.failed]
         low = [visit.delay_p50_ms for visit in visits if visit.delay_p50_ms is not None]
         high = [visit.delay_p99_ms for visit in visits if visit.delay_p99_ms is not None]
         cells.append(f"{median(low):.2f} / {median(high):.1f}" if low and high else NOTHING)
@@ -45,9 +45,9 @@ def sentences(result: Result, reference: str) -> list[str]:
         found = ratio(result.of(OURS, load), result.of(reference, load))
         if found is not None:
             middle, low, high = found
-            rounds = len(result.of(OURS, load))
+            rounds = min(len(result.of(peer, load)) for peer in (OURS, reference))
             verdict = _verdict(found, rounds)
-            lines.append(f"{WHAT[load]}: {middle:.2f} of {reference}'s ({low:.2f} to {high:.2f}). {verdict}")
+            lines.append(f"{WHAT.get(load, load)}: {middle:.2f} of {reference}'s ({low:.2f} to {high:.2f}). {verdict}")
     return lines + _failures(result.samples)
 
 

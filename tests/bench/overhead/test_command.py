@@ -99,6 +99,34 @@ def test_a_file_that_is_no_result_is_an_error(tmp_path, capsys):
         assert capsys.readouterr().err.startswith(f"breakeven-bench overhead: failed: cannot read {source}: ")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--out", "."], "is a folder"),
+        (["--peer", "a=x {port} {engine}", "--peer", "a=y {port} {engine}"], "two peers have one name: a, a"),
+    ],
+)
+def test_what_would_fail_at_the_end_fails_at_the_beginning(measured, tmp_path, capsys, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    asked = measured(RESULT)
+    assert main(["overhead", *arguments]) == 1
+    assert said in capsys.readouterr().err
+    assert asked == []
+
+
+def test_all_peers_and_the_reference_are_part_of_the_command_that_is_written_down(measured, tmp_path):
+    asked = measured(RESULT)
+    peers = ["--peer", "a=x {port} {engine}", "--peer", "b=y {port} {engine}", "--reference", "b"]
+    assert main(["overhead", *peers, "--out", str(tmp_path / "o.json")]) == 0
+    assert asked[0][3] == "breakeven-bench overhead --peer a=... --peer b=... --reference b"
+
+
+@pytest.mark.parametrize("words", [["/nowhere/at/all"], ["sleep", "5"]])
+def test_a_program_that_does_not_say_its_version_has_an_unknown_one(monkeypatch, words):
+    monkeypatch.setattr(command, "VERSION_S", 0.05)
+    assert command._said(words) == "unknown"
+
+
 def test_a_reference_that_took_no_part_is_told(tmp_path, capsys):
     (tmp_path / "x.json").write_bytes(encode(RESULT))
     assert main(["overhead", "--from", str(tmp_path / "x.json"), "--reference", "zzz"]) == 0

@@ -46,7 +46,13 @@ def test_a_proxy_of_ones_own_is_given_the_ports(place):
     assert known_peers(None, None, [peer])[-1] is peer
 
 
-@pytest.mark.parametrize("text", ["", "mine", "=x {port} {engine}", "mine=x {port}", "mine=x {engine}"])
+@pytest.mark.parametrize("name", ["", "..", "a/b", "direct", "breakeven", "bare relay", "haproxy", "vllm-router"])
+def test_a_name_that_is_taken_or_none_is_refused(name):
+    with pytest.raises(ValueError, match="a name of letters"):
+        custom_peer(f"{name}=x {{port}} {{engine}}")
+
+
+@pytest.mark.parametrize("text", ["", "mine", "mine=x {port}", "mine=x {engine}"])
 def test_a_proxy_that_cannot_be_told_its_ports_is_refused(text):
     with pytest.raises(ValueError, match="NAME=COMMAND"):
         custom_peer(text)

@@ -1,5 +1,6 @@
 """Samples by peer and load, and what they say about two peers."""
 
+import msgspec
 import pytest
 
 from breakeven_bench.overhead.result import cpu_us, decode, encode, ratio
@@ -10,6 +11,18 @@ def test_what_was_written_is_read_again():
     assert decode(encode(RESULT)) == RESULT
     with pytest.raises(ValueError, match="schema_version"):
         decode(b"{}")
+    with pytest.raises(ValueError, match="version 99, and this program reads 1"):
+        decode(encode(msgspec.structs.replace(RESULT, schema_version=99)))
+    with pytest.raises(ValueError, match="no samples"):
+        decode(encode(msgspec.structs.replace(RESULT, samples=())))
+
+
+def test_a_round_in_which_something_failed_has_no_price():
+    bad = sample("a", "streams", 0, 1.0, failed=1)
+    assert cpu_us([bad]) is None
+    assert cpu_us([bad, sample("a", "streams", 1, 5.0)]) == 5.0
+    good = sample("b", "streams", 0, 2.0)
+    assert (ratio([bad], [good]), ratio([good], [bad])) == (None, None)
 
 
 def test_samples_are_found_by_peer_and_load_in_the_order_of_the_rounds():

@@ -48,6 +48,10 @@ def test_a_difference_is_one_only_if_every_round_shows_it():
     ]
 
 
+def test_a_load_of_another_version_is_shown_under_its_name():
+    assert "| new, µs |" in table(only(sample("breakeven", "new", 0, 50.0)))
+
+
 def test_fewer_than_three_rounds_say_nothing():
     few = only(*[each for each in RESULT.samples if each.round < 2])
     assert all(line.endswith("Fewer than 3 rounds say nothing.") for line in sentences(few, "vllm-router"))
