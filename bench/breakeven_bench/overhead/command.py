@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 import platform
+import re
 import resource
 import shlex
 import shutil
@@ -191,12 +192,13 @@ def _versions(peers: Sequence[Peer]) -> dict[str, str]:
 
 
 def _said(command: Sequence[str]) -> str:
-    """The first line of what a program says."""
+    """The first line in which a program tells its version, without addresses."""
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=VERSION_S, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
-    return (said.stdout or said.stderr).strip().partition("\n")[0] or "unknown"
+    line = said.stdout.strip().partition("\n")[0] if said.returncode == 0 else ""
+    return re.sub(r"[ -]*https?://\S+", "", line) or "unknown"
 
 
 def _loads(text: str) -> tuple[Load, ...]:

@@ -121,7 +121,11 @@ def test_all_peers_and_the_reference_are_part_of_the_command_that_is_written_dow
     assert asked[0][3] == "breakeven-bench overhead --peer a=... --peer b=... --reference b"
 
 
-@pytest.mark.parametrize("words", [["/nowhere/at/all"], ["sleep", "5"]])
+def test_a_version_is_one_line_without_addresses():
+    assert command._said(["printf", "proxy 2.6 - https://proxy.example/\\nbuilt today\\n"]) == "proxy 2.6"
+
+
+@pytest.mark.parametrize("words", [["/nowhere/at/all"], ["sleep", "5"], ["false"], ["true"]])
 def test_a_program_that_does_not_say_its_version_has_an_unknown_one(monkeypatch, words):
     monkeypatch.setattr(command, "VERSION_S", 0.05)
     assert command._said(words) == "unknown"

@@ -2,8 +2,10 @@
 
 import msgspec
 
+from breakeven_bench.overhead.result import decode
 from breakeven_bench.overhead.table import sentences, table
 from tests.bench.overhead.results import RESULT, sample
+from tests.house.tree import ROOT, read
 
 
 def cells(page, peer):
@@ -64,3 +66,7 @@ def test_without_the_reference_nothing_is_compared():
 def test_failures_are_told_whoever_failed():
     said = sentences(only(sample("haproxy", "streams", 1, 20.0, failed=3)), "vllm-router")
     assert said == ["haproxy failed 3 requests of streams in round 1."]
+
+
+def test_the_readme_shows_what_was_measured():
+    assert table(decode((ROOT / "docs" / "data" / "overhead.json").read_bytes())) in read("README.md")
