@@ -11,8 +11,8 @@ these rules:
 - an engine whose health checks are answered and whose requests are not is `ejected`: after `failures_max` requests in a
   row that failed there while nothing was answered, or after holding requests for `frozen_s` (field case B53). Where its
   metrics count tokens and steps they have the last word at each scrape, since busy is not dead (B54): one that moves
-  forgives. An ejected engine comes back by making a token, never by a health check; or by a restart, seen by a refused
-  connection or by its loading.
+  forgives. An ejected engine comes back by making a token, never by a health check; where it cannot be asked for one,
+  after a pause (`probe`); or by a restart, seen by a refused connection or by its loading.
 """
 
 from collections.abc import Callable
@@ -295,11 +295,9 @@ class Fleet:
 
     def _judge_progress(self, state: _BackendState, signals: EngineSignals, now_s: float) -> None:
         """Whether the engine works at what it holds."""
-        before, state.progress = (
-            state.progress,
-            (signals.generation_tokens, signals.prompt_tokens, signals.engine_steps),
-        )
-        if not before or state.progress != before or not signals.load or state.in_flight == 0:
+        before = state.progress
+        state.progress = (signals.generation_tokens, signals.prompt_tokens, signals.engine_steps)
+        if state.progress != before or not signals.load or state.in_flight == 0:
             state.progress_at_s = now_s
         if before and state.progress != before:
             state.failed_in_a_row = 0
