@@ -1,8 +1,8 @@
 """The listening sockets of the router: with each client that the loop accepts, up to `TAKEN_MAX` others are taken.
 
 libuv accepts one per turn of the loop, and on a busy loop a turn takes milliseconds: where 500 clients come at once,
-the last would wait half a second and more for its first event (p99 of six rounds: 360 to 910 ms; 160 to 370 ms so). A
-client that comes alone costs one `poll` more, 6 µs on top of 66 of the process before its first byte is read.
+the p99 of the time to the first event is 660 ms that way (370 to 1,010 in nine interleaved rounds) and 340 ms so (240
+to 620). A client that comes alone costs one `poll` more, 9 µs on top of 66 of the process before its first byte is read.
 """
 
 import asyncio
