@@ -2,7 +2,7 @@
 
 libuv accepts one per turn of the loop, and on a busy loop a turn takes milliseconds: where 500 clients come at once,
 the p99 of the time to the first event is 660 ms that way (370 to 1,010 in nine interleaved rounds) and 340 ms so (240
-to 620). A client that comes alone costs one `poll` more, 9 µs on top of 66 of the process before its first byte is read.
+to 620). A client that comes alone costs one `poll` more: 9 µs on top of 66, before its first byte is read.
 """
 
 import asyncio
