@@ -34,7 +34,7 @@ class EngineTransport(httpx.AsyncBaseTransport):
         try:
             head = await answer.head()
             return httpx.Response(head.status, headers=head.headers.pairs, stream=answer)
-        except BaseException:
+        except BaseException:  # a cancelled question too: nobody else would close its connection
             await answer.aclose()
             raise
 

@@ -84,7 +84,7 @@ async def visited(port: int, load: Load) -> Visit:
     )  # fmt: skip
     try:
         out, err = await process.communicate()
-    except BaseException:
+    except BaseException:  # an interruption is none of ours to keep, and the clients must not outlive it
         process.kill()
         await process.wait()
         raise
