@@ -202,6 +202,9 @@ class Settings(BaseSettings):
 
     cors_origins: OriginList = Field([], description="origins of browser applications that may call; * for any")
     extra_paths: PathList = Field([], description="further paths that are forwarded, /v1/custom for example")
+    drain_delay_s: Seconds = Field(
+        0.0, description="how long clients are still accepted after SIGTERM: until every balancer knows of it"
+    )
     drain_timeout_s: Seconds = Field(30.0, description="how long running requests may go on after SIGTERM")
     access_log: str = Field("off", description="one JSON line per request: off, stderr, or a file")
     log_level: Literal["debug", "info", "warning", "error"] = Field(

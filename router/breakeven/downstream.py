@@ -83,8 +83,8 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_bodiless", "_busy", "_chunked", "_chunked_answers", "_connections", "_draining", "_ends_with_close", "_full",
-        "_handler", "_idle_since_s", "_keep_alive", "_limits", "_now", "_paused", "_reader", "_responder", "_timer",
-        "_transport",
+        "_handler", "_idle_since_s", "_keep_alive", "_limits", "_now", "_parting", "_paused", "_reader", "_responder",
+        "_timer", "_transport",
     )  # fmt: skip
 
     def __init__(
@@ -107,6 +107,7 @@ class Connection(asyncio.Protocol):
         self._idle_since_s = now()
         self._paused = False
         self._full = False
+        self._parting = False
         self._draining = False
         # The response being written.
         self._keep_alive = True
@@ -136,7 +137,7 @@ class Connection(asyncio.Protocol):
         self._bodiless = self._bodiless or status in (204, 304)
         self._chunked = body_bytes is None and self._chunked_answers and not self._bodiless
         self._ends_with_close = body_bytes is None and not self._chunked and not self._bodiless
-        if self._draining or self._ends_with_close:
+        if self._parting or self._ends_with_close:
             self._keep_alive = False
         if not self._keep_alive:
             lines += b"connection: close\r\n"
@@ -202,9 +203,13 @@ class Connection(asyncio.Protocol):
         """Close once the response being written is finished."""
         self._keep_alive = False
 
+    def part(self) -> None:
+        """The next answer that begins is the last one and says so. Until then the client may ask: none is cut off."""
+        self._parting = True
+
     def drain(self) -> None:
         """Close as soon as nothing is being read or answered."""
-        self._draining = True
+        self._parting = self._draining = True
         if not self._busy and not self._reader.reading and self._transport is not None:
             self._transport.close()
 

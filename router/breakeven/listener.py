@@ -45,12 +45,13 @@ class Listener:
         return bound
 
     def close(self) -> None:
-        """Accept no more; what was accepted goes on."""
+        """Accept no more; what was accepted goes on, and who waits is taken first: closing the socket resets those."""
         if self._server is not None:
             self._server.close()
             self._server = None
         while self._sockets:
             _, own = self._sockets.popitem()
+            self._take(own, BACKLOG)
             self._waiting.unregister(own)
             own.close()
 

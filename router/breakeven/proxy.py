@@ -43,6 +43,9 @@ SWEEP_S = 30.0
 
 SWEEP_MIN_S = 0.05
 
+LAST_CALL_S = 0.05
+"""How long connections are still read after the listening has ended: closing one with a request unread resets it."""
+
 
 class HasPolicy(Protocol):
     """The policy in force; it may be another one for the next request."""
@@ -119,6 +122,11 @@ class Proxy:
         if self._keepalive_s:
             self._sweep()
         return bound
+
+    def part(self) -> None:
+        """Not ready any more, and every connection is told to go with its next answer; clients are still accepted."""
+        self._draining = True
+        self._clients.part()
 
     async def drain(self, timeout_s: float) -> bool:
         """Accept no more, let running requests finish, cut what is left at the deadline; whether all had finished."""
@@ -276,14 +284,17 @@ class Clients:
         self._open: set[downstream.Connection] = set()
         self._metrics = metrics
         self._someone_left = asyncio.Event()
+        self._parting = False
         self._leaving = False
 
     def add(self, client: downstream.Connection) -> None:
-        """A client came. One that was accepted in the moment in which the listening ended is told to go at once."""
+        """A client came. One that was accepted in the moment in which the listening ended may ask once, or is sent away."""
         self._open.add(client)
         self._metrics.client_connections = len(self._open)
         if self._leaving:
             client.drain()
+        elif self._parting:
+            client.part()
 
     def discard(self, client: downstream.Connection) -> None:
         """A client left."""
@@ -296,12 +307,20 @@ class Clients:
         for client in list(self._open):
             client.leave_if_idle(since_s)
 
+    def part(self) -> None:
+        """Tell all, and who comes from now on, to go with their next answer."""
+        self._parting = True
+        for client in self._open:
+            client.part()
+
     async def leave(self, timeout_s: float) -> bool:
         """Ask all to go when they are done, throw out who stays; whether nobody had to be thrown out."""
-        self._leaving = True
-        for client in list(self._open):
-            client.drain()
+        self.part()
         try:
+            await asyncio.sleep(LAST_CALL_S)
+            self._leaving = True
+            for client in list(self._open):
+                client.drain()
             async with asyncio.timeout(timeout_s):
                 while self._open:
                     self._someone_left.clear()

@@ -9,7 +9,7 @@ import resource
 import signal
 import socket
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 import uvloop
@@ -127,11 +127,21 @@ class Router:
             task.result()
 
     async def stop(self, at_once: asyncio.Event | None = None) -> None:
-        """Not ready any more; let running requests finish within the drain time, or until `at_once` is set."""
+        """Not ready any more; let running requests finish within the drain time, or until `at_once` is set.
+
+        For `drain_delay_s` before that clients are still accepted: balancers notice a readiness that ended some time
+        later, and until then they send requests here.
+        """
+        at_once = at_once or asyncio.Event()
         self._draining = True
+        self._proxy.part()
+        if self.settings.drain_delay_s:
+            LOG.info("not ready any more; clients are accepted for %g s", self.settings.drain_delay_s)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(at_once.wait(), self.settings.drain_delay_s)
         LOG.info("draining: %d requests running, up to %g s", self._running(), self.settings.drain_timeout_s)
         draining = asyncio.create_task(self._proxy.drain(self.settings.drain_timeout_s))
-        hurry = asyncio.create_task((at_once or asyncio.Event()).wait())
+        hurry = asyncio.create_task(at_once.wait())
         await asyncio.wait([draining, hurry], return_when=asyncio.FIRST_COMPLETED)
         drained = draining.done() and draining.result()
         for task in (draining, hurry):

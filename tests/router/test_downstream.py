@@ -433,6 +433,24 @@ async def test_a_closed_connection_leaves_nothing_behind(listening: Listening, h
 # -- closing
 
 
+async def test_a_connection_that_parts_serves_once_more_and_says_that_this_was_the_last_answer(
+    listening: Listening,
+) -> None:
+    reader, writer = await listening.connect()
+    writer.write(GET)
+    _, client = await listening.asked()
+    client.start(200, b"OK", b"", 4)
+    client.part()
+    client.finish(b"body")
+    assert b"connection: close" not in (await head_and_body(reader))[0]
+    writer.write(GET)
+    _, client = await listening.asked()
+    client.respond(200, b"", b"")
+    head, _ = await head_and_body(reader)
+    assert b"\r\nconnection: close\r\n" in head
+    assert await reader.read() == b""
+
+
 async def test_draining_closes_idle_connections_at_once(listening: Listening) -> None:
     reader, writer = await listening.connect()
     writer.write(GET)

@@ -141,6 +141,20 @@ def test_once_closed_it_listens_nowhere_and_whom_it_accepted_stays(on_uvloop):
     assert on_uvloop(case()) == b"still here"
 
 
+def test_who_waits_when_it_closes_is_taken_and_not_reset(on_uvloop):
+    async def case():
+        async with House() as house:
+            (client,) = house.come(1)
+            house.listener.close()
+            await house.until_made(1)
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_sendall(client, b"in time")
+            return await loop.sock_recv(client, 10)
+
+    assert on_uvloop(case()) == b"in time"
+
+
 def test_where_no_more_files_may_be_open_it_says_so_once_and_serves_again_later(on_uvloop, caplog):
     async def case():
         async with House() as house:

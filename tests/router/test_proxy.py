@@ -299,27 +299,46 @@ async def test_a_drained_proxy_is_not_ready_and_takes_nobody_new(run: Running) -
         await run.client.get("/health")
 
 
-async def test_a_client_accepted_in_the_moment_of_the_end_goes_at_once(run: Running) -> None:
+async def test_a_proxy_that_parts_is_not_ready_and_serves_everybody_once_more(run: Running) -> None:
+    await run.client.get("/health")
+    run.proxy.part()
+    async with httpx.AsyncClient(base_url=run.client.base_url) as other:
+        for client in (run.client, other):
+            answer = await client.get("/ready")
+            assert (answer.status_code, answer.headers["connection"]) == (503, "close")
+
+
+async def test_a_client_accepted_in_the_moment_of_the_end_may_ask_once_and_one_that_comes_later_goes_at_once(
+    run: Running,
+) -> None:
     class Client:
-        asked_to_go = cut = False
+        def __init__(self) -> None:
+            self.told: list[str] = []
+
+        def part(self) -> None:
+            self.told.append("part")
 
         def drain(self) -> None:
-            self.asked_to_go = True
+            self.told.append("drain")
+            drained.set()
 
         def expire(self) -> None:
-            self.cut = True
+            self.told.append("expire")
 
-    clients, busy, late = Clients(run.metrics), Client(), Client()
+    drained = asyncio.Event()
+    clients, busy, last, late = Clients(run.metrics), Client(), Client(), Client()
     clients.add(busy)
     leaving = asyncio.create_task(clients.leave(5))
     await asyncio.sleep(0)
-    assert (busy.asked_to_go, late.asked_to_go) == (True, False)
+    clients.add(last)
+    assert (busy.told, last.told) == (["part"], ["part"])
+    await drained.wait()
     clients.add(late)
-    assert late.asked_to_go
-    clients.discard(late)
-    clients.discard(busy)
+    assert late.told == ["drain"]
+    for client in (busy, last, late):
+        clients.discard(client)
     assert await leaving
-    assert not busy.cut
+    assert busy.told == last.told == ["part", "drain"]
 
 
 async def test_a_port_that_is_taken_is_an_error(run: Running) -> None:

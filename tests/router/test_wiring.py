@@ -184,6 +184,27 @@ async def test_a_router_told_to_hurry_does_not_wait_and_has_cut_what_ran_when_it
     ]
 
 
+@pytest.mark.slow
+async def test_until_balancers_know_of_its_end_a_router_takes_whom_they_send() -> None:
+    async with scripted_engine(health=says(200)) as engine, httpx.AsyncClient() as client:
+        router = Router(settings(baseline=f"http://127.0.0.1:{engine.port}", drain_delay_s=60), Recorder(None, utc_now))
+        await router.start()
+        await until_ready(router, client)
+        at_once = asyncio.Event()
+        stopping = asyncio.create_task(router.stop(at_once))
+        await asyncio.sleep(0)
+        async with httpx.AsyncClient() as newcomer:
+            for port in (router.port, router.admin_port):
+                assert (await newcomer.get(f"http://127.0.0.1:{port}/ready")).status_code == 503
+            answer = await newcomer.get(f"http://127.0.0.1:{router.port}/health")
+        assert (answer.status_code, answer.headers["connection"]) == (200, "close")
+        at_once.set()
+        async with asyncio.timeout(5):
+            await stopping
+        with pytest.raises(httpx.ConnectError):
+            await client.get(f"http://127.0.0.1:{router.port}/health")
+
+
 def test_the_ready_line_names_both_addresses() -> None:
     assert ready_line(settings(host="::1"), 8080, 8081) == (
         "breakeven ready on http://[::1]:8080, admin on http://127.0.0.1:8081\n"
