@@ -288,7 +288,7 @@ class Clients:
         self._leaving = False
 
     def add(self, client: downstream.Connection) -> None:
-        """A client came. One that was accepted in the moment in which the listening ended may ask once, or is sent away."""
+        """A client came. One accepted in the moment in which the listening ended may ask once, or is sent away."""
         self._open.add(client)
         self._metrics.client_connections = len(self._open)
         if self._leaving:
