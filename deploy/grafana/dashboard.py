@@ -161,6 +161,17 @@ ROWS = (
         ),
     ),
     Row(
+        "Limits",
+        (
+            Panel(
+                "Out of descriptors",
+                "short",
+                "Sockets per second that could not be opened. Raise ulimit -n; each streaming request needs two.",
+                (Query(rate("breakeven_descriptor_shortages_total", "side", where=""), "{{side}}"),),
+            ),
+        ),
+    ),
+    Row(
         "Speculation",
         (
             Panel(

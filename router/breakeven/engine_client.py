@@ -19,7 +19,7 @@ import httpx
 
 from breakeven.clock import monotonic_s
 from breakeven.config import BackendAddress
-from breakeven.engine_transport import ConnectionRefused, EngineTransport
+from breakeven.engine_transport import ConnectionRefused, EngineTransport, NoDescriptor
 from breakeven.engines.vllm import SignalReader, health_event
 from breakeven.fleet import ProbeFailed, ProbeSucceeded
 from breakeven.model_cards import Card, parse_cards
@@ -34,6 +34,7 @@ JSON_BYTES_MAX = 2**20
 
 FAILURES: dict[type[httpx.HTTPError], str] = {
     ConnectionRefused: "connection refused",
+    NoDescriptor: "we have no descriptor left to ask with",
     httpx.ConnectError: "cannot connect",
     httpx.RemoteProtocolError: "connection closed, or not HTTP",
 }
@@ -41,11 +42,15 @@ FAILURES: dict[type[httpx.HTTPError], str] = {
 
 
 class EngineError(Exception):
-    """A question got no usable answer. The message names no address; `refused`: nothing listens there."""
+    """A question got no usable answer. The message names no address.
 
-    def __init__(self, message: str, *, refused: bool = False) -> None:
+    `refused`: nothing listens there; `unasked`: we could not ask, so that nothing is known of the engine.
+    """
+
+    def __init__(self, message: str, *, refused: bool = False, unasked: bool = False) -> None:
         super().__init__(message)
         self.refused = refused
+        self.unasked = unasked
 
 
 class NoCookies(CookieJar):
@@ -88,7 +93,7 @@ class EngineClient:
             async with self._ask("GET", "/health") as response:
                 return health_event(self.name, response.status_code)
         except EngineError as error:
-            return ProbeFailed(self.name, str(error), refused=error.refused)
+            return ProbeFailed(self.name, str(error), refused=error.refused, unasked=error.unasked)
 
     async def signals(self) -> EngineSignals:
         """GET /metrics; EngineError where there are none, unknown signals being None."""
@@ -173,7 +178,8 @@ class EngineClient:
             raise EngineError(message) from None
         except httpx.HTTPError as error:
             reason = FAILURES.get(type(error), type(error).__name__)
-            raise EngineError(f"{method} {path}: {reason}", refused=isinstance(error, ConnectionRefused)) from error
+            refused, unasked = isinstance(error, ConnectionRefused), isinstance(error, NoDescriptor)
+            raise EngineError(f"{method} {path}: {reason}", refused=refused, unasked=unasked) from error
         except EngineError:
             raise
         except Exception as error:  # what an engine sends must never end the router, whichever library trips over it

@@ -5,12 +5,12 @@ The control plane asks in the loop that relays, so what a question costs is time
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import httpx
 
 from breakeven.headers import ResponseHead
-from breakeven.upstream import Connection, ConnectionPool, Opening
+from breakeven.upstream import Connection, ConnectionPool, NoConnection, Opening
 
 PIECE_BYTES = 64 * 1024
 """A page is handed on in pieces of at most this size: one read may hold 256 KB."""
@@ -18,6 +18,17 @@ PIECE_BYTES = 64 * 1024
 
 class ConnectionRefused(httpx.ConnectError):
     """Nothing listens there."""
+
+
+class NoDescriptor(httpx.ConnectError):
+    """We have none left to ask with."""
+
+
+NO_CONNECTION: Mapping[NoConnection, type[httpx.ConnectError]] = {
+    NoConnection.REFUSED: ConnectionRefused,
+    NoConnection.SHORTAGE: NoDescriptor,
+    NoConnection.UNREACHABLE: httpx.ConnectError,
+}
 
 
 class EngineTransport(httpx.AsyncBaseTransport):
@@ -102,9 +113,9 @@ class Answer(httpx.AsyncByteStream):
         self._connection = connection
         connection.send(*self._request)
 
-    def on_connect_failed(self, *, refused: bool) -> None:
+    def on_connect_failed(self, why: NoConnection) -> None:
         """Nobody can be asked."""
-        self._fail(ConnectionRefused("refused") if refused else httpx.ConnectError("no connection"))
+        self._fail(NO_CONNECTION[why](why.name))
 
     def on_head(self, head: ResponseHead, body: bytes) -> None:
         """The answer begins."""

@@ -54,12 +54,16 @@ class ProbeSucceeded(Struct, frozen=True):
 
 
 class ProbeFailed(Struct, frozen=True):
-    """`loading`: the engine answered 503; `refused`: nothing listens; else a time-out or another failure."""
+    """`loading`: the engine answered 503; `refused`: nothing listens; else a time-out or another failure.
+
+    `unasked`: the router had no descriptor left to ask with, from which nothing follows.
+    """
 
     backend: str
     error: str
     refused: bool = False
     loading: bool = False
+    unasked: bool = False
 
 
 class Scraped(Struct, frozen=True):
@@ -274,6 +278,8 @@ class Fleet:
         self._become(state, Health.READY)
 
     def _probe_failed(self, state: _BackendState, event: ProbeFailed) -> None:
+        if event.unasked:
+            return
         state.failures += 1
         if event.refused or event.loading:
             state.forgive()

@@ -6,13 +6,12 @@ to 620). A client that comes alone costs one `poll` more: 9 µs on top of 66, be
 """
 
 import asyncio
-import logging
 import os
 import select
 import socket
 from collections.abc import Callable
 
-LOG = logging.getLogger(__name__)
+from breakeven.keepalive import watch_clients
 
 BACKLOG = 4096
 """Connections that the kernel holds for us between two turns of the loop; a burst of clients is not an error."""
@@ -22,15 +21,18 @@ TAKEN_MAX = 64
 
 
 class Listener:
-    """Makes a protocol for every client by `connection`, from `open` until `close`."""
+    """Makes a protocol for every client by `connection`, from `open` until `close`.
 
-    def __init__(self, connection: Callable[[], asyncio.Protocol]) -> None:
+    `on_shortage` hears why clients that wait cannot be accepted.
+    """
+
+    def __init__(self, connection: Callable[[], asyncio.Protocol], on_shortage: Callable[[OSError], None]) -> None:
         self._connection = connection
+        self._on_shortage = on_shortage
         self._server: asyncio.Server | None = None
         self._sockets: dict[int, socket.socket] = {}
         self._waiting = select.poll()
         self._taking: set[asyncio.Task[object]] = set()
-        self._told = False
 
     async def open(self, host: str, port: int) -> int:
         """Accept clients from now on; the port that was bound. OSError where it cannot be."""
@@ -39,6 +41,7 @@ class Listener:
         for listening in self._server.sockets:
             own = socket.socket(fileno=os.dup(listening.fileno()))
             own.setblocking(False)
+            watch_clients(own)
             self._sockets[own.fileno()] = own
             self._waiting.register(own, select.POLLIN)
         bound: int = self._server.sockets[0].getsockname()[1]
@@ -70,18 +73,11 @@ class Listener:
                 accepted, _address = listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 break  # nobody waits, or who waited is gone
-            except OSError as error:
-                self._tell(error)
+            except OSError as error:  # the loop closes them without a word
+                self._on_shortage(error)
                 break
-            self._told = False
             most -= 1
             task = loop.create_task(loop.connect_accepted_socket(self._connection, accepted))
             self._taking.add(task)
             task.add_done_callback(self._taking.discard)
         return most
-
-    def _tell(self, error: OSError) -> None:
-        """Say that clients are turned away, once until one is taken again: the loop closes them without a word."""
-        if not self._told:
-            self._told = True
-            LOG.warning("clients cannot be accepted: %s", error.strerror)

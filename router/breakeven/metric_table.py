@@ -104,11 +104,17 @@ ENGINE_SIGNAL_AGE = Metric(
     "breakeven_engine_signal_age_seconds", _GAUGE, "Age of the engine's figures that routing uses.", _BACKEND
 )
 CLIENT_CONNECTIONS = Metric("breakeven_client_connections", _GAUGE, "Open connections of clients.")
+SHORTAGES = Metric(
+    "breakeven_descriptor_shortages_total", _COUNTER,
+    "Sockets that could not be had because the router has no descriptors (or memory) left, by what they were for.",
+    ("side",),
+)  # fmt: skip
 POLICY_INFO = Metric("breakeven_policy_info", _GAUGE, "1 for the policy in force.", ("policy",))
 BUILD_INFO = Metric("breakeven_build_info", _GAUGE, "1 for the running version.", ("version",))
 
 TABLE = (
     REQUESTS, IN_FLIGHT, DECISION, ADDED_LATENCY, FIRST_TOKEN, TOKEN_TIME, DURATION, PROMPT_TOKENS, COMPLETION_TOKENS,
     ATTEMPTS, READY, HEALTH_CHANGES, PROBE_FAILURES, SCRAPE_FAILURES, ENGINE_RUNNING, ENGINE_WAITING, ENGINE_KV_USAGE,
-    ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, CLIENT_CONNECTIONS, POLICY_INFO, BUILD_INFO,
+    ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, CLIENT_CONNECTIONS, SHORTAGES, POLICY_INFO,
+    BUILD_INFO,
 )  # fmt: skip

@@ -19,6 +19,7 @@ from breakeven import metric_table as table
 from breakeven.fleet import PoolSpec, Scraped
 from breakeven.metric_table import Metric, MetricKind
 from breakeven.record import RequestRecord
+from breakeven.shortage import Side
 from breakeven.signal_window import SignalWindow
 from breakeven_policies.snapshot import BackendView, FleetSnapshot, Health
 
@@ -108,6 +109,8 @@ class Metrics:
         """A series that starts at 0 lets rate() see its first step; done where the combinations are few."""
         for histogram in (self._decision, self._added_latency):
             histogram.start(())
+        for side in Side:
+            self._counts[table.SHORTAGES.name].add((side,), 0.0)
         for pool in pools:
             for histogram in (self._first_token, self._token_time, self._duration):
                 histogram.start((pool.name,))
@@ -155,6 +158,10 @@ class Metrics:
     def scrape_failed(self, backend: str) -> None:
         """A metrics page could not be read."""
         self._counts[table.SCRAPE_FAILURES.name].add((self._pool_of[backend], backend))
+
+    def shortage(self, side: Side) -> None:
+        """A socket could not be had for want of descriptors of our own."""
+        self._counts[table.SHORTAGES.name].add((side,))
 
     def scraped(self, event: Scraped) -> None:
         """A metrics page was read."""

@@ -181,7 +181,8 @@ class EngineWatch:
         if self._asking is None:
             self._asking = asyncio.create_task(self._client.health())
             self._asking.add_done_callback(lambda _: setattr(self, "_asking", None))
-        return not isinstance(await asyncio.shield(self._asking), ProbeFailed)
+        event = await asyncio.shield(self._asking)
+        return not isinstance(event, ProbeFailed) or event.unasked
 
     async def check_health(self) -> None:
         """Ask once."""

@@ -5,6 +5,7 @@ import logging
 import random
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
@@ -29,6 +30,7 @@ from breakeven.record import Outcome, RequestRecord
 from breakeven.recorder import Recorder
 from breakeven.relay import Edge, Engine, Relay, Shipment, engine_at
 from breakeven.request_reader import BadRequest, Limits, Request
+from breakeven.shortage import Shortages, Side
 from breakeven.upstream import ConnectionPool
 from breakeven_policies.decision import Decision, Refusal, Refuse, Route
 from breakeven_policies.policy import Policy
@@ -97,8 +99,10 @@ class Proxy:
             settings.client_header_timeout_s,
             settings.client_body_timeout_s,
         )
+        shortages = Shortages(metrics.shortage, clock)
+        no_engine = partial(shortages.tell, Side.ENGINES)
         self._edge = Edge(
-            engines={address.name: _engine(address, settings, clock) for address in settings.addresses()},
+            engines={address.name: _engine(address, settings, clock, no_engine) for address in settings.addresses()},
             fleet=fleet,
             now=clock,
             first_byte_timeout_s=settings.first_byte_timeout_s,
@@ -111,7 +115,7 @@ class Proxy:
         self._keepalive_s = settings.client_keepalive_s
         self._sweeping: asyncio.TimerHandle | None = None
         self._recent: RecentHeads[Request] = RecentHeads()
-        self._listener = Listener(self._connection)
+        self._listener = Listener(self._connection, partial(shortages.tell, Side.CLIENTS))
         self._draining = False
 
     # -- life
@@ -379,7 +383,9 @@ class Inflation:
         self._proxy.refuse(self._visit, shutting_down())
 
 
-def _engine(address: BackendAddress, settings: Settings, clock: Callable[[], float]) -> Engine:
+def _engine(
+    address: BackendAddress, settings: Settings, clock: Callable[[], float], on_shortage: Callable[[OSError], None]
+) -> Engine:
     connections = ConnectionPool(
         address.host,
         address.port,
@@ -387,6 +393,7 @@ def _engine(address: BackendAddress, settings: Settings, clock: Callable[[], flo
         connect_timeout_s=settings.connect_timeout_s,
         keepalive_s=settings.upstream_keepalive_s,
         now=clock,
+        on_shortage=on_shortage,
     )
     host = address.host if ":" not in address.host else f"[{address.host}]"
     authority = f"{host}:{address.port}".encode()

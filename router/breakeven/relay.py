@@ -172,9 +172,9 @@ class Relay:
         self._connection = connection
         self._on(CONNECTED)
 
-    def on_connect_failed(self, *, refused: bool) -> None:
+    def on_connect_failed(self, why: upstream.NoConnection) -> None:
         """Nothing was sent; a refusal takes the backend out for everybody."""
-        if refused:
+        if why is upstream.NoConnection.REFUSED:
             self._edge.fleet.apply(ConnectRefused(self._exchange.target.backend))
         self._result = AttemptResult.CONNECT_FAILED
         self._on(Event.CONNECT_FAILED)

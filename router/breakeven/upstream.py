@@ -11,6 +11,7 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Protocol, cast
 
 import httptools
@@ -18,7 +19,9 @@ from msgspec.structs import replace
 
 from breakeven.chunks import whole_chunk
 from breakeven.headers import NO_BODY, Header, ResponseHead, read_response_head
+from breakeven.keepalive import watch_engine
 from breakeven.recent_heads import RecentHeads
+from breakeven.shortage import is_shortage
 
 IDLE_CONNECTIONS_MAX = 1024
 """Idle connections kept per backend: a burst's worth; more would only hold descriptors until the engine closes them."""
@@ -30,14 +33,25 @@ CORK_BYTES = 64 * 1024
 """Larger bodies are written beside their head instead of being copied behind it."""
 
 
+class NoConnection(Enum):
+    """Why there is none."""
+
+    REFUSED = auto()
+    """Nothing listens there."""
+    SHORTAGE = auto()
+    """We have no descriptor left for it: nothing is known of the engine."""
+    UNREACHABLE = auto()
+    """A time-out, no way there, or an unknown name."""
+
+
 class Receiver(Protocol):
     """Who wants the answer: connected, head, body any number of times, end; or lost, at any time."""
 
     def on_connected(self, connection: "Connection") -> None:
         """The connection asked for with `open` stands."""
 
-    def on_connect_failed(self, *, refused: bool) -> None:
-        """No connection: refused by the host, or for another reason (time-out, unreachable, unknown name)."""
+    def on_connect_failed(self, why: NoConnection) -> None:
+        """There will be no connection."""
 
     def on_head(self, head: ResponseHead, body: bytes) -> None:
         """The response head is complete; `body` is what came of the body in the same read, often all of it."""
@@ -302,15 +316,18 @@ class Opening:
         receiver = self._receiver
         self.drop()
         if receiver is not None:
-            receiver.on_connect_failed(refused=False)
+            receiver.on_connect_failed(NoConnection.UNREACHABLE)
 
     async def _open(self, pool: "ConnectionPool") -> None:
         try:
             connection = await pool.new_connection()
         except OSError as error:
+            why = why_none(error)
+            if why is NoConnection.SHORTAGE:
+                pool.on_shortage(error)
             receiver = self._take_receiver()
             if receiver is not None:
-                receiver.on_connect_failed(refused=is_refusal(error))
+                receiver.on_connect_failed(why)
             return
         receiver = self._take_receiver()
         if receiver is None:  # never seen: cancelling ends the wait above first
@@ -326,16 +343,18 @@ class Opening:
         return receiver
 
 
-def is_refusal(error: OSError) -> bool:
-    """Whether nothing listens there. Where a name has several addresses the loop may give no more than their texts."""
-    return isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error)
+def why_none(error: OSError) -> NoConnection:
+    """What an error says. Where a name has several addresses the loop may give no more than their texts."""
+    if isinstance(error, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(error):
+        return NoConnection.REFUSED
+    return NoConnection.SHORTAGE if is_shortage(error) else NoConnection.UNREACHABLE
 
 
 class ConnectionPool:
     """The connections to one backend; idle ones are reused latest first.
 
     `keepalive_s` must be shorter than the engine's own limit (vLLM closes idle connections after 5 s), or a request
-    meets a socket that is being closed.
+    meets a socket that is being closed. `on_shortage` hears where we have no descriptor left for a new one.
     """
 
     def __init__(
@@ -347,7 +366,9 @@ class ConnectionPool:
         connect_timeout_s: float,
         keepalive_s: float,
         now: Callable[[], float],
+        on_shortage: Callable[[OSError], None] = lambda _error: None,
     ) -> None:
+        self.on_shortage = on_shortage
         self._host = host
         self._port = port
         self._tls = tls
@@ -381,8 +402,7 @@ class ConnectionPool:
         )
         raw: socket.socket | None = transport.get_extra_info("socket")
         if raw is not None:
-            # A host that vanished without a word (power, network) is noticed by the kernel, not by a time-out of ours.
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            watch_engine(raw)
         return connection
 
     def keep(self, connection: Connection) -> None:

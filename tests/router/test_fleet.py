@@ -113,6 +113,13 @@ def test_so_does_a_refused_probe(watched: Watched) -> None:
     assert watched.of("spec-0").health is Health.DOWN
 
 
+def test_a_probe_that_we_had_no_descriptor_for_says_nothing(watched: Watched) -> None:
+    watched.fleet.apply(ProbeSucceeded("spec-0"))
+    for _ in range(5):
+        watched.fleet.apply(ProbeFailed("spec-0", "no descriptor", unasked=True))
+    assert watched.of("spec-0").health is Health.READY
+
+
 def test_a_busy_engine_that_misses_probes_stays_until_it_has_missed_three_in_a_row(watched: Watched) -> None:
     watched.fleet.apply(ProbeSucceeded("spec-0"))
     for _ in range(2):

@@ -1,15 +1,15 @@
 """Every client that waits is accepted at once, and none after the end; on the loop that the router runs on."""
 
 import asyncio
-import os
-import resource
+import errno
 import socket
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import pytest
 import uvloop
 
 from breakeven.listener import TAKEN_MAX, Listener
+from tests.router.descriptors import descriptors_left
 
 TURNS_MAX = 5
 """Turns of the loop in which a burst is accepted: to hear of it, to take it, to make the transports."""
@@ -34,7 +34,8 @@ class House:
 
     def __init__(self):
         self.made = []
-        self.listener = Listener(lambda: Echo(self.made))
+        self.shortages = []
+        self.listener = Listener(lambda: Echo(self.made), self.shortages.append)
         self._clients = ExitStack()
 
     async def __aenter__(self):
@@ -62,20 +63,6 @@ class House:
         async with asyncio.timeout(10):
             while len(self.made) < count:  # noqa: ASYNC110  # nothing tells that a transport was made
                 await asyncio.sleep(0)
-
-
-@contextmanager
-def one_descriptor_left():
-    """As if the process had opened all the others that it may."""
-    taken, next_one = os.dup(0), os.dup(0)
-    os.close(taken)
-    os.close(next_one)
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (next_one, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.fixture
@@ -155,21 +142,21 @@ def test_who_waits_when_it_closes_is_taken_and_not_reset(on_uvloop):
     assert on_uvloop(case()) == b"in time"
 
 
-def test_where_no_more_files_may_be_open_it_says_so_once_and_serves_again_later(on_uvloop, caplog):
+def test_where_no_more_files_may_be_open_it_says_so_and_serves_again_later(on_uvloop):
     async def case():
         async with House() as house:
             house.come(8)
-            with one_descriptor_left():  # which the loop takes
+            with descriptors_left(1):  # which the loop takes
                 await house.turns(2 * TURNS_MAX)
             house.come(2)
             await house.until_made(3)
+            return {error.errno for error in house.shortages}
 
-    on_uvloop(case())
-    assert [record.getMessage() for record in caplog.records] == ["clients cannot be accepted: Too many open files"]
+    assert on_uvloop(case()) == {errno.EMFILE}
 
 
 def test_closing_twice_or_before_it_is_open_does_nothing():
-    listener = Listener(asyncio.Protocol)
+    listener = Listener(asyncio.Protocol, print)
     listener.close()
     listener.close()
 
@@ -178,6 +165,6 @@ def test_a_port_that_is_taken_is_an_error(on_uvloop):
     async def case():
         async with House() as house:
             with pytest.raises(OSError, match="in use"):
-                await Listener(asyncio.Protocol).open("127.0.0.1", house.port)
+                await Listener(asyncio.Protocol, print).open("127.0.0.1", house.port)
 
     on_uvloop(case())

@@ -12,6 +12,7 @@ from breakeven.fleet import Fleet, PoolSpec, ProbeSucceeded
 from breakeven.headers import Header, Headers, ResponseHead
 from breakeven.record import Outcome, RequestRecord
 from breakeven.relay import Edge, Relay, Shipment, engine_at
+from breakeven.upstream import NoConnection
 from breakeven_policies.decision import Target
 from breakeven_policies.snapshot import Health, PoolKind
 
@@ -175,8 +176,8 @@ def stage() -> Stage:
 
 def test_when_nobody_can_be_reached_the_client_hears_503_and_the_backends_are_out(stage: Stage) -> None:
     relay = stage.start("a", "b")
-    relay.on_connect_failed(refused=True)
-    relay.on_connect_failed(refused=True)
+    relay.on_connect_failed(NoConnection.REFUSED)
+    relay.on_connect_failed(NoConnection.REFUSED)
     assert stage.client.told == [("respond", 503)]
     assert b"retry-after: 1\r\n" in stage.client.head
     assert b"x-request-id: id-1\r\n" in stage.client.head
@@ -187,7 +188,7 @@ def test_when_nobody_can_be_reached_the_client_hears_503_and_the_backends_are_ou
 
 
 def test_a_connect_time_out_is_no_proof_that_the_engine_is_gone(stage: Stage) -> None:
-    stage.start("a").on_connect_failed(refused=False)
+    stage.start("a").on_connect_failed(NoConnection.UNREACHABLE)
     assert stage.fleet.health("a") is Health.READY
 
 
@@ -240,7 +241,7 @@ def test_another_pool_that_serves_what_the_chosen_one_failed_says_so(stage: Stag
     targets = (Target("p", "a"), Target("q", "c"))
     relay = Relay(stage.edge, stage.client, Exchange(targets), shipment, stage.record)
     relay.start()
-    relay.on_connect_failed(refused=True)
+    relay.on_connect_failed(NoConnection.REFUSED)
     stage.connected(relay, "b")
     stage.answered(relay, 200, JSON, b"{}", 2)
     relay.on_end()

@@ -1,6 +1,7 @@
 """Connections to engines, against scripted sockets: what is heard, in which order, and what is kept or closed."""
 
 import asyncio
+import errno
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from breakeven import upstream
 from breakeven.headers import Headers, ResponseHead
-from breakeven.upstream import Connection, ConnectionPool, is_refusal
+from breakeven.upstream import Connection, ConnectionPool, NoConnection, why_none
+from tests.router.descriptors import descriptors_left
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
@@ -61,8 +63,8 @@ class Ear:
         self.connected.set()
         connection.send(b"ask", b"")
 
-    def on_connect_failed(self, *, refused: bool) -> None:
-        self.heard.append(("connect failed", refused))
+    def on_connect_failed(self, why: NoConnection) -> None:
+        self.heard.append(why)
         self.over.set()
 
     def on_head(self, head: ResponseHead, body: bytes) -> None:
@@ -150,14 +152,27 @@ async def test_a_port_where_nothing_listens_refuses() -> None:
         ear = Ear()
         pool.open(ear)
         await ear.over.wait()
-    assert ear.heard == [("connect failed", True)]
+    assert ear.heard == [NoConnection.REFUSED]
 
 
 async def test_a_host_that_does_not_exist_fails_without_being_a_refusal() -> None:
     ear = Ear()
     ConnectionPool("nowhere.invalid", 1, tls=None, connect_timeout_s=5, keepalive_s=4, now=Clock()).open(ear)
     await ear.over.wait()
-    assert ear.heard == [("connect failed", False)]
+    assert ear.heard == [NoConnection.UNREACHABLE]
+
+
+async def test_a_want_of_descriptors_is_ours_and_no_refusal(engine: Engine) -> None:
+    told: list[OSError] = []
+    pool = ConnectionPool(
+        "127.0.0.1", engine.port, tls=None, connect_timeout_s=5, keepalive_s=4, now=Clock(), on_shortage=told.append
+    )
+    ear = Ear()
+    with descriptors_left(0):
+        pool.open(ear)
+        await ear.over.wait()
+    assert ear.heard == [NoConnection.SHORTAGE]
+    assert [error.errno for error in told] == [errno.EMFILE]
 
 
 async def test_a_connection_that_does_not_come_about_in_time_fails() -> None:
@@ -179,7 +194,7 @@ async def test_a_connection_that_does_not_come_about_in_time_fails() -> None:
         await asyncio.wait([connecting])
         for filler in fillers:
             filler.close()
-    assert ear.heard == [("connect failed", False)]
+    assert ear.heard == [NoConnection.UNREACHABLE]
     assert connecting.cancelled()
 
 
@@ -588,4 +603,4 @@ async def test_an_engine_that_says_it_closes_is_not_kept_however_often_it_says_s
     ],
 )
 def test_a_refusal_is_one_also_among_the_failures_of_several_addresses(error: OSError, refused: bool) -> None:
-    assert is_refusal(error) is refused
+    assert (why_none(error) is NoConnection.REFUSED) is refused
