@@ -15,6 +15,8 @@ class Reason(StrEnum):
     CAPABILITY = "capability"
     MODEL = "model"
     HEALTH = "health"
+    NO_SUCH_POOL = "no_such_pool"
+    """The policy wanted a kind of pool that is not configured, so another one served the request."""
     LEAST_LOADED = "least_loaded"
     PINNED = "pinned"
     NOT_SAMPLED = "not_sampled"

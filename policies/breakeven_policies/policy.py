@@ -43,7 +43,8 @@ def route(
 ) -> Decision:
     """Send the request to the least loaded ready backend of the wanted pools, or say by which rule that is impossible.
 
-    Where no wanted pool can take it, the other pools do, and the reason names what stood in the way. The ranking
+    Where no wanted pool can take it, the other pools do, and the reason names what stood in the way: it is the policy's
+    own only where a wanted pool serves the request. The ranking
     lists up to two backends of the wanted pools and then the best of the others, so that a pool that dies meanwhile
     loses nothing.
     """
@@ -63,7 +64,7 @@ def route(
     if not first and not others:
         return _refuse(request, fleet, policy, capable_anywhere=capable_anywhere)
     if not first:
-        return Route(_ranking(others, [], request.ticket), obstacle or reason, policy)
+        return Route(_ranking(others, [], request.ticket), obstacle or Reason.NO_SUCH_POOL, policy)
     return Route(_ranking(first, others, request.ticket), reason, policy)
 
 

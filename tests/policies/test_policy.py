@@ -52,8 +52,8 @@ def test_what_stands_in_the_way_of_the_wanted_pool_is_the_reason() -> None:
     assert route(request(), state, "any", Reason.PINNED, to_plain).reason is Reason.HEALTH
 
 
-def test_where_no_pool_is_wanted_the_policys_own_reason_stands() -> None:
-    assert route(request(), pair(), "any", Reason.PINNED, lambda _: False).reason is Reason.PINNED
+def test_where_no_pool_is_of_the_wanted_kind_the_reason_says_so() -> None:
+    assert route(request(), pair(), "any", Reason.PINNED, lambda _: False).reason is Reason.NO_SUCH_POOL
 
 
 def test_a_refusal_says_whether_a_model_a_capability_or_only_health_is_missing() -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from breakeven_policies.decision import Reason, Refusal, Refuse, Route, Target
-from breakeven_policies.snapshot import Health
+from breakeven_policies.snapshot import FleetSnapshot, Health
 from breakeven_policies.threshold import Threshold, build
 from tests.policies.fleets import backend, fleet, pair, plain, request, speculative
 
@@ -93,9 +93,14 @@ def test_what_samples_nothing_goes_to_the_least_loaded_backend_of_any_pool() -> 
     assert decision.ranking[0].backend == "base-0"
 
 
-def test_with_plain_pools_only_everything_still_has_a_reason_of_its_own() -> None:
-    decision = POLICY.decide(request(0.2), fleet(plain(backend("base-0"))))
-    assert decision == Route((Target("baseline", "base-0"),), Reason.TEMPERATURE_WITHIN, "threshold")
+def test_with_pools_of_one_kind_only_the_reason_names_a_temperature_only_where_it_decided() -> None:
+    only_plain, only_speculative = fleet(plain(backend("base-0"))), fleet(speculative(backend("spec-0")))
+
+    def reasons(state: FleetSnapshot) -> list[Reason]:
+        return [POLICY.decide(request(temperature), state).reason for temperature in (0.2, 1.2)]
+
+    assert reasons(only_plain) == [Reason.NO_SUCH_POOL, Reason.TEMPERATURE_ABOVE]
+    assert reasons(only_speculative) == [Reason.TEMPERATURE_WITHIN, Reason.NO_SUCH_POOL]
 
 
 def test_an_argument_overrides_the_configured_threshold() -> None:

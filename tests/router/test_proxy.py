@@ -135,7 +135,7 @@ async def test_what_a_policy_cannot_place_says_which_rule_forbids_it() -> None:
         run.policy.current = Settings(
             speculative=[f"http://127.0.0.1:{only.port}"], policy="pinned:speculative"
         ).build_policy()
-        assert (await run.client.post(CHAT, json=BODY)).headers["x-breakeven-reason"] == "pinned"
+        assert (await run.client.post(CHAT, json=BODY)).headers["x-breakeven-reason"] == "no_such_pool"
 
 
 async def test_a_request_that_is_no_http_is_answered_and_counted(run: Running) -> None:
