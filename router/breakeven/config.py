@@ -38,7 +38,7 @@ from breakeven.config_values import (
 )
 from breakeven.endpoints import EndpointTable
 from breakeven.fleet import PoolSpec
-from breakeven_policies.policy import Policy
+from breakeven_policies.policy import RANKING_MAX, Policy
 from breakeven_policies.registry import build_policy
 from breakeven_policies.request import SamplingDefaults
 from breakeven_policies.snapshot import PoolKind
@@ -196,6 +196,12 @@ class Settings(BaseSettings):
     )
     engine_frozen_s: Seconds = Field(
         60.0, description="how long an engine may hold requests without making a token before it is out; 0: for ever"
+    )
+    attempts_max: Whole = Field(
+        RANKING_MAX,
+        ge=1,
+        le=RANKING_MAX,
+        description="engines that are tried with a request before one has answered it",
     )
     scrape_interval_s: Interval = Field(1.0, description="seconds between reads of an engine's metrics")
     models_interval_s: Interval = Field(10.0, description="seconds between reads of an engine's list of models")

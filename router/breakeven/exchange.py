@@ -9,6 +9,7 @@ does. The laws that it keeps, tested over random sequences of events:
 - nothing is tried again once a response head went to the client;
 - no backend is tried twice (one reconnect to the same backend after a stale connection is the same attempt);
 - a request that was fully sent and then timed out is never sent again;
+- a request that was lost with `LOST_MAX` engines is not given to another: it may be what kills them;
 - a departed client aborts the upstream exactly once.
 """
 
@@ -19,6 +20,11 @@ from msgspec import Struct
 
 from breakeven.record import Outcome
 from breakeven_policies.decision import Target
+
+LOST_MAX = 2
+"""Engines that may break with one request before it has an answer. One loss is an engine's accident and worth another
+attempt; after two the request itself is suspect, and a third engine is worth more than its answer.
+"""
 
 
 class _Word(Enum):
@@ -95,7 +101,7 @@ class Step(Struct, frozen=True):
 class Exchange:
     """One request on its way through at most `len(targets)` backends. `outcome` is None until it has finished."""
 
-    __slots__ = ("attempt", "outcome", "reconnected", "state", "targets")
+    __slots__ = ("attempt", "lost", "outcome", "reconnected", "state", "targets")
 
     def __init__(self, targets: tuple[Target, ...]) -> None:
         if not targets:
@@ -103,6 +109,7 @@ class Exchange:
             raise ValueError(message)
         self.targets = targets
         self.attempt = 0
+        self.lost = 0
         self.reconnected = False
         self.state = State.CHOSEN
         self.outcome: Outcome | None = None
@@ -166,7 +173,19 @@ def _next_or(last: Step, onward: Step = CONNECT) -> Callable[[Exchange], Step]:
     return choose
 
 
-_lost_before_head = _next_or(LOST_BEFORE_HEAD)
+_after_a_loss = _next_or(LOST_BEFORE_HEAD)
+_not_reached = _next_or(NOT_REACHED)
+
+
+def _lost_before_head(exchange: Exchange) -> Step:
+    """The engine broke with the request on it."""
+    exchange.lost += 1
+    return LOST_BEFORE_HEAD if exchange.lost >= LOST_MAX else _after_a_loss(exchange)
+
+
+def _no_connection(exchange: Exchange) -> Step:
+    """The engine cannot be reached; where it could be just now, on a connection that broke, it was lost."""
+    return _lost_before_head(exchange) if exchange.reconnected else _not_reached(exchange)
 
 
 def _once_more(exchange: Exchange) -> Step:
@@ -183,7 +202,7 @@ TABLE: Mapping[State, Mapping[Event, Cell]] = {
     },
     State.CONNECTING: {
         Event.CONNECTED: SEND,
-        Event.CONNECT_FAILED: _next_or(NOT_REACHED),
+        Event.CONNECT_FAILED: _no_connection,
         Event.CLIENT_GONE: DEPARTED,
         Event.EXPIRED: EXPIRED_BEFORE_HEAD,
     },

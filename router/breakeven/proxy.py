@@ -111,6 +111,7 @@ class Proxy:
             report=self._report,
             attempted=metrics.attempt,
         )
+        self._attempts_max = settings.attempts_max
         self._clients = Clients(metrics)
         self._keepalive_s = settings.client_keepalive_s
         self._sweeping: asyncio.TimerHandle | None = None
@@ -225,7 +226,7 @@ class Proxy:
             lines=visit.lines,
             answers_cors=visit.answers_cors,
         )
-        Relay(self._edge, visit.client, Exchange(route.ranking), shipment, visit.record).start()
+        Relay(self._edge, visit.client, Exchange(route.ranking[: self._attempts_max]), shipment, visit.record).start()
 
     def _answer_itself(self, visit: Visit) -> bool:
         """Preflights and pages of our own, which are no requests to be counted; whether it was one of those."""

@@ -152,6 +152,28 @@ async def test_b49_an_answer_that_is_no_http_is_no_reason_to_ask_the_same_engine
     assert max(len(engine.requests) - asked[engine.name] for engine in stage.all_engines) == 1
 
 
+async def test_b49_a_request_that_kills_two_engines_is_not_given_to_a_third(stage: Stage) -> None:
+    """Also where the connections were kept ones, on which a killed engine looks merely stale."""
+    for _ in range(12):
+        assert (await stage.ask(body(temperature=0.5))).status == 200
+    asked = {engine.name: len(engine.requests) for engine in stage.all_engines}
+
+    async def dies(link: Link) -> None:
+        victim = next(engine for engine in stage.all_engines if link.seen in engine.requests)
+        refusing.append(asyncio.create_task(victim.refuse()))
+        await link.seen.closed.wait()
+
+    refusing: list[asyncio.Task[None]] = []
+    stage.script(dies)
+    async with stage.counting("upstream_error"):
+        refused(await stage.ask(body(temperature=0.5)), 502)
+    await asyncio.gather(*refusing)
+    killed = [engine for engine in stage.all_engines if len(engine.requests) > asked[engine.name]]
+    assert len(killed) == 2
+    for engine in killed:
+        await engine.listen()
+
+
 @pytest.mark.parametrize("status", [400, 404, 429, 500, 501, 504])
 async def test_b49_a_verdict_is_passed_on_after_one_call(stage: Stage, status: int) -> None:
     headers = [("Content-Type", "application/json"), ("Retry-After", "9"), ("x-ratelimit-remaining-requests", "0")]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakeven.exchange import TABLE, Command, Event, Exchange, State
+from breakeven.exchange import LOST_MAX, TABLE, Command, Event, Exchange, State
 from breakeven.record import Outcome
 from breakeven_policies.decision import Target
 
@@ -95,6 +95,27 @@ def test_a_second_stale_connection_in_a_row_counts_as_lost() -> None:
     assert machine.target == B
 
 
+def test_a_request_that_two_engines_were_lost_with_is_not_given_to_a_third() -> None:
+    machine = exchange(A, B, C, after=(Event.START, Event.CONNECTED, Event.LOST, Event.CONNECTED))
+    assert machine.on(Event.LOST) == (Command.ANSWER_ERROR, Command.FINISH)
+    assert machine.outcome is Outcome.UPSTREAM_ERROR
+
+
+def test_an_engine_that_breaks_on_a_kept_connection_and_is_down_then_was_lost_too() -> None:
+    """What kills an engine on a kept connection looks stale at first; then nothing listens there any more."""
+    killed = (Event.CONNECTED, Event.STALE, Event.CONNECT_FAILED)
+    machine = exchange(A, B, C, after=(Event.START, *killed, *killed[:2]))
+    assert machine.target == B
+    assert machine.on(Event.CONNECT_FAILED) == (Command.ANSWER_ERROR, Command.FINISH)
+    assert machine.outcome is Outcome.UPSTREAM_ERROR
+
+
+def test_engines_that_cannot_be_reached_or_cannot_serve_are_not_lost() -> None:
+    machine = exchange(A, B, C, after=(Event.START, Event.CONNECT_FAILED, Event.CONNECTED))
+    assert machine.on(Event.HEAD_UNAVAILABLE) == (Command.ABORT_UPSTREAM, Command.CONNECT)
+    assert machine.target == C
+
+
 def test_a_request_that_timed_out_is_not_sent_again() -> None:
     machine = exchange(A, B, after=(Event.START, Event.CONNECTED))
     assert machine.on(Event.FIRST_BYTE_TIMEOUT) == (Command.ABORT_UPSTREAM, Command.ANSWER_ERROR, Command.FINISH)
@@ -147,11 +168,16 @@ def test_the_laws_hold_over_every_sequence_of_events(targets: int, choices: list
     commands: list[Command] = []
     tried = []
     head_relayed_at = None
+    lost: set[Target] = set()
     for choice in choices:
         possible = sorted(TABLE[machine.state], key=lambda event: event.value)
         if not possible:
             break
-        given_now = machine.on(possible[choice % len(possible)])
+        event, target = possible[choice % len(possible)], machine.target
+        reconnected = machine.reconnected
+        given_now = machine.on(event)
+        if event is Event.LOST or (reconnected and event in (Event.STALE, Event.CONNECT_FAILED)):
+            lost.add(target)
         if Command.CONNECT in given_now:
             tried.append(machine.target)
         commands += given_now
@@ -162,6 +188,7 @@ def test_the_laws_hold_over_every_sequence_of_events(targets: int, choices: list
     assert commands.count(Command.FINISH) == (machine.state is State.FINISHED)
     assert Command.FINISH not in commands[:-1]
     assert len(set(tried)) == len(tried)
+    assert len(lost) <= LOST_MAX
     assert commands.count(Command.RELAY_HEAD) <= 1
     assert commands.count(Command.RECONNECT) <= commands.count(Command.CONNECT)
     if head_relayed_at is not None:
