@@ -29,7 +29,10 @@ HOP_BY_HOP = frozenset(
 )
 """Headers that speak of one connection only (RFC 9110, section 7.6.1); no proxy forwards them."""
 
-REQUEST_DROPPED = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"x-request-id"}
+MISSPELLED_FRAMING = frozenset((b"content_length", b"transfer_encoding"))
+"""Not framing to us nor to the engines, but to what reads an underscore as a hyphen, as CGI and WSGI do."""
+
+REQUEST_DROPPED = HOP_BY_HOP | MISSPELLED_FRAMING | {b"host", b"content-length", b"expect", b"x-request-id"}
 """Written anew for the engine, or already answered by the router."""
 
 WITH_OWN_KEY = REQUEST_DROPPED | {b"authorization"}

@@ -6,11 +6,11 @@ to 620). A client that comes alone costs one `poll` more: 9 µs on top of 66, be
 """
 
 import asyncio
-import os
 import select
 import socket
 from collections.abc import Callable
 
+from breakeven.addresses import bound_sockets
 from breakeven.keepalive import watch_clients
 
 BACKLOG = 4096
@@ -29,29 +29,39 @@ class Listener:
     def __init__(self, connection: Callable[[], asyncio.Protocol], on_shortage: Callable[[OSError], None]) -> None:
         self._connection = connection
         self._on_shortage = on_shortage
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._sockets: dict[int, socket.socket] = {}
         self._waiting = select.poll()
         self._taking: set[asyncio.Task[object]] = set()
 
     async def open(self, host: str, port: int) -> int:
         """Accept clients from now on; the port that was bound. OSError where it cannot be."""
+        bound = await bound_sockets(host, port)
+        at: int = bound[0].getsockname()[1]
+        try:
+            for listening in bound:
+                await self._listen(listening)
+        except OSError:
+            self.close()
+            for listening in bound:
+                listening.close()
+            raise
+        return at
+
+    async def _listen(self, listening: socket.socket) -> None:
+        listening.listen(BACKLOG)  # uvloop says nothing where this fails
+        own = listening.dup()
+        own.setblocking(False)
+        watch_clients(own)
+        self._sockets[own.fileno()] = own
+        self._waiting.register(own, select.POLLIN)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._accepted, host, port, backlog=BACKLOG)
-        for listening in self._server.sockets:
-            own = socket.socket(fileno=os.dup(listening.fileno()))
-            own.setblocking(False)
-            watch_clients(own)
-            self._sockets[own.fileno()] = own
-            self._waiting.register(own, select.POLLIN)
-        bound: int = self._server.sockets[0].getsockname()[1]
-        return bound
+        self._servers.append(await loop.create_server(self._accepted, sock=listening, backlog=BACKLOG))
 
     def close(self) -> None:
         """Accept no more; what was accepted goes on, and who waits is taken first: closing the socket resets those."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        while self._servers:
+            self._servers.pop().close()
         while self._sockets:
             _, own = self._sockets.popitem()
             self._take(own, BACKLOG)

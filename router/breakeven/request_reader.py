@@ -8,6 +8,7 @@ import re
 from collections import deque
 from dataclasses import dataclass
 from io import BytesIO
+from typing import NoReturn
 
 import httptools
 from msgspec import Struct
@@ -30,7 +31,13 @@ class Limits:
 
 VERSIONS = frozenset(("1.0", "1.1"))
 
-_match_absolute = re.compile(rb"https?://[^/?#]*", re.IGNORECASE).match
+_match_absolute = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE).match
+
+# A name or an address, and a port (RFC 9110, section 7.2). The grammar also allows `!$&'()*+,;=` in a name: no host has
+# them, and a comma is rather two hosts that somebody joined. Userinfo is no part of it.
+_is_host = re.compile(rb"(?:[\w.~%-]+|\[[0-9A-Fa-f:.]+(?:%[\w.~-]+)?\])(?::\d{0,5})?[ \t]*").fullmatch
+
+NUMBER_SIGN = b"#"[0]
 
 NO_HEADERS = Headers([])
 
@@ -175,12 +182,15 @@ class RequestReader:
             self._give_up(self._head_too_large())
         self._read_bytes = 0
         named = self._named.named
-        coding = named.get(b"transfer-encoding", b"chunked")
-        if coding.strip().lower() != b"chunked":
-            self._give_up(invalid_request("The only transfer coding understood here is chunked."))
-        hosts = [name for name, _ in self._headers].count(b"host")
-        if hosts > 1 or (hosts == 0 and self._parser.get_http_version() == "1.1"):  # RFC 9112, section 3.2
+        is_current = self._parser.get_http_version() == "1.1"
+        coding = named.get(b"transfer-encoding")
+        if coding is not None and (coding.strip().lower() != b"chunked" or not is_current):  # RFC 9112, section 6.1
+            self._give_up(invalid_request("The only transfer coding understood here is chunked, in HTTP/1.1."))
+        hosts = [value for name, value in self._headers if name == b"host"]
+        if len(hosts) > 1 or (is_current and not hosts):  # RFC 9112, section 3.2
             self._give_up(invalid_request("A request names its Host once; only HTTP/1.0 may leave it out."))
+        if hosts and _is_host(hosts[0]) is None:
+            self._give_up(invalid_request("The Host is no name or address, with a port or without."))
         if self._declared is not None and int(self._declared) > self._limits.body_bytes_max:
             self._give_up(too_large(self._limits.body_bytes_max))
         self.wants_continue = b"expect" in named and named[b"expect"].lower() == b"100-continue"
@@ -209,6 +219,8 @@ class RequestReader:
         if version not in VERSIONS:
             self._give_up(invalid_request("HTTP/1.1 and HTTP/1.0 are spoken here."))
         target = _origin_form(self._target)
+        if target is None:
+            self._give_up(invalid_request("The target of a request is a path, without a fragment."))
         keep_alive = parser.should_keep_alive()
         self._closing = not keep_alive
         self.ready.append(
@@ -252,13 +264,12 @@ class RequestReader:
         """The request once more without its offer to upgrade, which llhttp takes for the end of HTTP and of the body.
 
         No other protocol is spoken here (RFC 9110, section 7.8), so the request is one like any other. Only CONNECT has
-        nothing else to mean: it is answered as it is, and nothing after it is read.
+        nothing else to mean: it is refused, and nothing after it is read.
         """
-        request = self.ready[-1]
+        request = self.ready.pop()
         if isinstance(request, BadRequest) or request.method == b"CONNECT":
-            self._stop()
+            self.fail(invalid_request("No tunnels are opened here.", status=501))
             return b""
-        self.ready.pop()
         lines = b"".join([b"%b: %b\r\n" % header for header in request.headers.pairs if header[0] != b"upgrade"])
         if self._declared is not None:
             lines += b"content-length: %b\r\n" % self._declared
@@ -278,15 +289,22 @@ class RequestReader:
         )
         return invalid_request(message, code="request_head_too_large", status=431)
 
-    def _give_up(self, error: ApiError) -> None:
+    def _give_up(self, error: ApiError) -> NoReturn:
         self._error = error
         raise error
 
 
-def _origin_form(target: bytes) -> bytes:
-    """Path and query; a target in absolute form (RFC 9112, section 3.2.2) loses its scheme and authority."""
+def _origin_form(target: bytes) -> bytes | None:
+    """Path and query; a target in absolute form (RFC 9112, section 3.2.2) loses its scheme and authority.
+
+    None where it has a fragment, which ends at the client, or an authority that is no host.
+    """
+    if NUMBER_SIGN in target:
+        return None
     absolute = _match_absolute(target)
     if absolute is None:
         return target
+    if _is_host(absolute[1]) is None:
+        return None
     rest = target[absolute.end() :]
     return rest if rest.startswith(b"/") else b"/" + rest

@@ -32,14 +32,15 @@ class Echo(asyncio.Protocol):
 class House:
     """A listener, the protocols that it made, and clients that connect without giving way to the loop."""
 
-    def __init__(self):
+    def __init__(self, host="127.0.0.1"):
         self.made = []
         self.shortages = []
+        self._host = host
         self.listener = Listener(lambda: Echo(self.made), self.shortages.append)
         self._clients = ExitStack()
 
     async def __aenter__(self):
-        self.port = await self.listener.open("127.0.0.1", 0)
+        self.port = await self.listener.open(self._host, 0)
         return self
 
     async def __aexit__(self, *_):
@@ -153,6 +154,40 @@ def test_where_no_more_files_may_be_open_it_says_so_and_serves_again_later(on_uv
             return {error.errno for error in house.shortages}
 
     assert on_uvloop(case()) == {errno.EMFILE}
+
+
+def test_what_cannot_be_listened_on_although_it_was_bound_leaves_nothing_behind(on_uvloop, monkeypatch):
+    async def case():
+        # Two sockets may be bound to one port as long as neither listens.
+        first, second = (socket.socket() for _ in range(2))
+        for each in (first, second):
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        first.bind(("127.0.0.1", 0))
+        second.bind(first.getsockname())
+        first.listen()
+
+        async def bound_sockets(*_):
+            return [second]
+
+        monkeypatch.setattr("breakeven.listener.bound_sockets", bound_sockets)
+        listener = Listener(asyncio.Protocol, print)
+        with pytest.raises(OSError, match="in use"):
+            await listener.open("h", 0)
+        first.close()
+        return second.fileno(), listener._sockets
+
+    assert on_uvloop(case()) == (-1, {})
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="Python was built without IPv6")
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_two_colons_stand_for_both_families(on_uvloop, host):
+    async def case():
+        async with House("::") as house:
+            with socket.create_connection((host, house.port), timeout=10):
+                await house.until_made(1)
+
+    on_uvloop(case())
 
 
 def test_closing_twice_or_before_it_is_open_does_nothing():

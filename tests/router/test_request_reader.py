@@ -275,10 +275,40 @@ def test_an_offer_to_upgrade_is_declined_and_costs_neither_the_body_nor_what_fol
     assert second.path == "/v1/x"
 
 
-def test_connect_is_answered_as_it_is_and_nothing_after_it_is_read() -> None:
+def test_connect_is_refused_and_nothing_after_it_is_read() -> None:
     reader = read(b"CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n", SIMPLE)
-    assert only(reader).method == b"CONNECT"
-    assert reader.stopped
+    assert error_of(reader).status == 501
+    assert len(reader.ready) == 1
+
+
+@pytest.mark.parametrize(
+    "host",
+    [b"", b" ", b"a b", b"a\tb", b"a,b", b"u@a", b"u:p@a", b"a/b", b"a?b", b"a#b", b"a:b", b"a:123456", b"[::1", b"::1",
+     b"[a", b"http://a", b"a\xff", b"a\"b", b"a\\b", b"<a>"],
+)  # fmt: skip
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+def test_a_host_that_is_none_is_refused(host: bytes, version: bytes) -> None:
+    assert error_of(read(b"GET / HTTP/%b\r\nHost: %b\r\n\r\n" % (version, host), SIMPLE)).status == 400
+
+
+@pytest.mark.parametrize(
+    "host", [b"h", b"H-1.example:8080", b"10.0.0.1:1", b"[::1]:80", b"[fe80::1%25eth0]", b"my_host", b"h:", b"  h \t"]
+)
+def test_a_host_that_is_one_is_taken(host: bytes) -> None:
+    assert only(read(b"GET / HTTP/1.1\r\nHost: %b\r\n\r\n" % host)).path == "/"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [b"/v1#f", b"/v1?a#b", b"#", b"http://u@h/v1", b"http:///v1", b"http://a,b/", b"http://h:x/", b"http://h#f"],
+)
+def test_a_target_with_a_fragment_or_an_authority_that_is_no_host_is_refused(target: bytes) -> None:
+    assert error_of(read(b"GET %b HTTP/1.1\r\nHost: h\r\n\r\n" % target, SIMPLE)).status == 400
+
+
+def test_a_transfer_coding_in_http_1_0_is_refused() -> None:
+    wire = b"POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    assert error_of(read(wire, SIMPLE)).status == 400
 
 
 def test_who_waits_for_100_is_known_until_the_body_comes() -> None:
