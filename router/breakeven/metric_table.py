@@ -118,3 +118,11 @@ TABLE = (
     ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, CLIENT_CONNECTIONS, SHORTAGES, POLICY_INFO,
     BUILD_INFO,
 )  # fmt: skip
+
+BY_NAME = {metric.name: metric for metric in TABLE}
+
+OF_THE_FLEET = (
+    IN_FLIGHT, READY, ENGINE_RUNNING, ENGINE_WAITING, ENGINE_KV_USAGE, ENGINE_ACCEPTANCE_LENGTH,
+    ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE,
+)  # fmt: skip
+"""Gauges that say what is believed of a backend at the moment of the scrape: nobody counts them."""

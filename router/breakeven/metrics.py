@@ -1,15 +1,17 @@
 """Counts what happens and shows it to Prometheus.
 
-Observing costs a few dictionary look-ups (3 µs for a finished request), because it happens in the path of every
-request; prometheus_client's own objects appear only when a page is rendered, one family at a time, so that relays run
-in between.
+Observing happens in the path of every request: the places of its numbers (`ledger`) are looked up once for each label
+set, and from then on it is additions only. prometheus_client's own objects appear only when a page is rendered, one
+family at a time, so that relays run in between.
 """
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
+from itertools import accumulate
 
+from msgspec import Struct
 from prometheus_client import Metric as Family
 from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -17,8 +19,9 @@ from prometheus_client.registry import Collector
 
 from breakeven import metric_table as table
 from breakeven.fleet import PoolSpec, Scraped
+from breakeven.ledger import Labels, Ledger, totals
 from breakeven.metric_table import Metric, MetricKind
-from breakeven.record import RequestRecord
+from breakeven.record import Outcome, RequestRecord
 from breakeven.shortage import Side
 from breakeven.signal_window import SignalWindow
 from breakeven_policies.snapshot import BackendView, FleetSnapshot, Health
@@ -29,119 +32,147 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NONE = "none"
 """The label value where there is no pool or no reason."""
 
-Labels = tuple[str, ...]
+Series = dict[Labels, list[float]]
 
 
 class Count:
-    """A counter or a gauge: one number for each combination of label values."""
+    """A counter, or a gauge that is kept: one cell for each combination of label values."""
 
-    __slots__ = ("metric", "values")
+    __slots__ = ("_cells", "_ledger", "_places", "metric")
 
-    def __init__(self, metric: Metric) -> None:
+    def __init__(self, metric: Metric, ledger: Ledger) -> None:
         self.metric = metric
-        self.values: dict[Labels, float] = {}
+        self._ledger = ledger
+        self._cells = ledger.cells
+        self._places: dict[Labels, int] = {}
+
+    def place(self, labels: Labels) -> int:
+        """Where its cell is; from now on the series is shown."""
+        place = self._places.get(labels)
+        if place is None:
+            place = self._places[labels] = self._ledger.place(self.metric.name, labels)
+        return place
 
     def add(self, labels: Labels, amount: float = 1.0) -> None:
         """Raise by `amount`."""
-        self.values[labels] = self.values.get(labels, 0.0) + amount
-
-    def family(self) -> Family:
-        """The current numbers."""
-        kind = CounterMetricFamily if self.metric.kind is MetricKind.COUNTER else GaugeMetricFamily
-        family = kind(self.metric.name, self.metric.help, labels=self.metric.labels)
-        for labels, value in self.values.items():
-            family.add_metric(labels, value)
-        return family
+        self._cells[self.place(labels)] += amount
 
 
 class Histogram:
-    """How often a value fell into each bucket, and the sum of all values."""
+    """How often a value fell into each bucket, and the sum of all values, for one combination of label values."""
 
-    __slots__ = ("_buckets", "metric", "series")
+    __slots__ = ("_bounds", "_cells", "_start", "_sum")
 
-    def __init__(self, metric: Metric) -> None:
-        self.metric = metric
-        self._buckets = metric.buckets
-        self.series: dict[Labels, list[float]] = {}
+    def __init__(self, metric: Metric, labels: Labels, ledger: Ledger) -> None:
+        self._bounds = metric.buckets
+        self._cells = ledger.cells
+        # One cell for each bucket, one for what is above them all, one for the sum.
+        self._start = ledger.place(metric.name, labels, len(metric.buckets) + 2)
+        self._sum = self._start + len(metric.buckets) + 1
 
-    def start(self, labels: Labels) -> list[float]:
-        """An empty series: one count per bucket, one for what is above them all, and the sum."""
-        return self.series.setdefault(labels, [0.0] * (len(self.metric.buckets) + 2))
-
-    def observe(self, labels: Labels, value: float) -> None:
+    def observe(self, value: float) -> None:
         """Count one value."""
-        series = self.series.get(labels) or self.start(labels)
-        series[bisect_left(self._buckets, value)] += 1.0
-        series[-1] += value
+        cells = self._cells
+        cells[self._start + bisect_left(self._bounds, value)] += 1.0
+        cells[self._sum] += value
 
-    def family(self) -> Family:
-        """The current numbers, cumulated as Prometheus wants them."""
-        family = HistogramMetricFamily(self.metric.name, self.metric.help, labels=self.metric.labels)
-        bounds = [*map(repr, self.metric.buckets), "+Inf"]
-        for labels, series in self.series.items():
-            total = 0.0
-            buckets = [(bound, total := total + count) for bound, count in zip(bounds, series[:-1], strict=True)]
-            family.add_metric(labels, buckets, series[-1])
-        return family
+
+class PoolSeries(Struct, frozen=True):
+    """What is counted for the requests of one pool."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    first_token: Histogram
+    token_time: Histogram
+    duration: Histogram
 
 
 class Metrics:
-    """All numbers of one router. `pools` fixes the label values; `client_connections` is changed by the data plane."""
+    """All numbers of one router. `pools` fixes the label values; `client_connections` is changed by the data plane.
 
-    def __init__(self, pools: tuple[PoolSpec, ...]) -> None:
-        self.client_connections = 0
+    It counts in `ledger`; `others` are those of other processes, whose numbers are shown added to its own.
+    """
+
+    def __init__(
+        self,
+        pools: tuple[PoolSpec, ...],
+        ledger: Ledger | None = None,
+        others: Callable[[], Iterable[Ledger]] = tuple,
+    ) -> None:
+        self._ledger = ledger = Ledger() if ledger is None else ledger
+        self._cells = ledger.cells
+        self._others = others
         self._pool_of = {backend: pool.name for pool in pools for backend in pool.backends}
         self._windows = {backend: SignalWindow() for backend in self._pool_of}
-        self._counts = {metric.name: Count(metric) for metric in table.TABLE if metric.kind is MetricKind.COUNTER}
-        self._histograms = {metric.name: Histogram(metric) for metric in table.TABLE if metric.buckets}
-        self._requests = self._counts[table.REQUESTS.name]
-        self._prompt_tokens = self._counts[table.PROMPT_TOKENS.name]
-        self._completion_tokens = self._counts[table.COMPLETION_TOKENS.name]
+        self._counts = {name: Count(metric, ledger) for name, metric in table.BY_NAME.items() if not metric.buckets}
         self._attempts = self._counts[table.ATTEMPTS.name]
-        self._decision = self._histograms[table.DECISION.name]
-        self._added_latency = self._histograms[table.ADDED_LATENCY.name]
-        self._first_token = self._histograms[table.FIRST_TOKEN.name]
-        self._token_time = self._histograms[table.TOKEN_TIME.name]
-        self._duration = self._histograms[table.DURATION.name]
+        self._connections = self._counts[table.CLIENT_CONNECTIONS.name].place(())
+        self._decision = Histogram(table.DECISION, (), ledger)
+        self._added_latency = Histogram(table.ADDED_LATENCY, (), ledger)
+        self._pool_series: dict[str, PoolSeries] = {}
+        self._requests: dict[tuple[str | None, str | None, Outcome | None], int] = {}
         self._start_at_zero(pools)
 
     def _start_at_zero(self, pools: tuple[PoolSpec, ...]) -> None:
         """A series that starts at 0 lets rate() see its first step; done where the combinations are few."""
-        for histogram in (self._decision, self._added_latency):
-            histogram.start(())
         for side in Side:
-            self._counts[table.SHORTAGES.name].add((side,), 0.0)
+            self._counts[table.SHORTAGES.name].place((side,))
         for pool in pools:
-            for histogram in (self._first_token, self._token_time, self._duration):
-                histogram.start((pool.name,))
-            for count in (self._prompt_tokens, self._completion_tokens):
-                count.add((pool.name,), 0.0)
+            self._series_of(pool.name)
             for backend in pool.backends:
                 for metric in (table.PROBE_FAILURES, table.SCRAPE_FAILURES):
-                    self._counts[metric.name].add((pool.name, backend), 0.0)
+                    self._counts[metric.name].place((pool.name, backend))
+
+    def _series_of(self, pool: str) -> PoolSeries:
+        labels = (pool,)
+        series = self._pool_series[pool] = PoolSeries(
+            prompt_tokens=self._counts[table.PROMPT_TOKENS.name].place(labels),
+            completion_tokens=self._counts[table.COMPLETION_TOKENS.name].place(labels),
+            first_token=Histogram(table.FIRST_TOKEN, labels, self._ledger),
+            token_time=Histogram(table.TOKEN_TIME, labels, self._ledger),
+            duration=Histogram(table.DURATION, labels, self._ledger),
+        )
+        return series
+
+    def _count_request(self, record: RequestRecord) -> None:
+        key = (record.pool, record.reason, record.outcome)
+        place = self._requests.get(key)
+        if place is None:
+            labels = (record.pool or NONE, record.reason or NONE, record.outcome or NONE)
+            place = self._requests[key] = self._counts[table.REQUESTS.name].place(labels)
+        self._cells[place] += 1.0
+
+    @property
+    def client_connections(self) -> int:
+        """Open connections of clients to this process."""
+        return int(self._cells[self._connections])
+
+    @client_connections.setter
+    def client_connections(self, count: int) -> None:
+        self._cells[self._connections] = float(count)
 
     def observe(self, record: RequestRecord) -> None:
         """A request has finished."""
-        pool = record.pool
-        self._requests.add((pool or NONE, record.reason or NONE, record.outcome or NONE))
-        received_s = record.received_s
+        self._count_request(record)
+        pool, received_s, finished_s = record.pool, record.received_s, record.finished_s
         if record.decided_s is not None:
-            self._decision.observe((), record.decided_s - received_s)
-        if pool is None or record.finished_s is None:
+            self._decision.observe(record.decided_s - received_s)
+        if pool is None or finished_s is None:
             return
-        labels = (pool,)
-        self._duration.observe(labels, record.finished_s - received_s)
+        series = self._pool_series.get(pool) or self._series_of(pool)
+        series.duration.observe(finished_s - received_s)
         if record.attempts == 1 and record.sent_s is not None:
-            self._added_latency.observe((), record.sent_s - received_s)
+            self._added_latency.observe(record.sent_s - received_s)
         if record.prompt_tokens is not None:
-            self._prompt_tokens.add(labels, record.prompt_tokens)
+            self._cells[series.prompt_tokens] += record.prompt_tokens
         tokens = record.completion_tokens
         if tokens is not None:
-            self._completion_tokens.add(labels, tokens)
-        if record.stream and record.first_token_s is not None:
-            self._first_token.observe(labels, record.first_token_s - received_s)
+            self._cells[series.completion_tokens] += tokens
+        first_token_s = record.first_token_s
+        if record.stream and first_token_s is not None:
+            series.first_token.observe(first_token_s - received_s)
             if tokens is not None and tokens > 1:
-                self._token_time.observe(labels, (record.finished_s - record.first_token_s) / (tokens - 1))
+                series.token_time.observe((finished_s - first_token_s) / (tokens - 1))
 
     def attempt(self, pool: str, backend: str, result: str) -> None:
         """An attempt on a backend ended; `result` is a word of a closed set."""
@@ -178,21 +209,56 @@ class Metrics:
     def families(self, snapshot: FleetSnapshot, policy: str) -> Iterator[Family]:
         """Every metric of the table, in its order."""
         gauges = self._gauges(snapshot, policy)
+        configured = _configured(snapshot)
         for metric in table.TABLE:
-            accumulated = self._counts.get(metric.name) or self._histograms.get(metric.name)
-            yield (accumulated or gauges[metric.name]).family()
+            series = gauges.get(metric.name)
+            if series is None:
+                counted = self.counted(metric)
+                series = {labels: numbers for labels, numbers in counted.items() if configured(metric, labels)}
+            yield _family(metric, series)
 
-    def _gauges(self, snapshot: FleetSnapshot, policy: str) -> dict[str, Count]:
-        gauges = {metric.name: Count(metric) for metric in table.TABLE if metric.kind is MetricKind.GAUGE}
-        gauges[table.CLIENT_CONNECTIONS.name].add((), self.client_connections)
-        gauges[table.POLICY_INFO.name].add((policy,))
-        gauges[table.BUILD_INFO.name].add((version("breakeven"),))
+    def counted(self, metric: Metric) -> Series:
+        """The numbers of all processes together, by label set."""
+        return totals((self._ledger, *self._others()), metric.name)
+
+    def _gauges(self, snapshot: FleetSnapshot, policy: str) -> dict[str, Series]:
+        """What is not counted but known now."""
+        gauges: dict[str, Series] = {metric.name: {} for metric in table.OF_THE_FLEET}
+        gauges[table.POLICY_INFO.name] = {(policy,): [1.0]}
+        gauges[table.BUILD_INFO.name] = {(version("breakeven"),): [1.0]}
         for pool in snapshot.pools:
             for backend in pool.backends:
                 for metric, value in _backend_values(backend, self._windows[backend.name], snapshot.now_s):
                     if value is not None:
-                        gauges[metric.name].add((pool.name, backend.name), value)
+                        gauges[metric.name][pool.name, backend.name] = [value]
         return gauges
+
+
+def _configured(snapshot: FleetSnapshot) -> Callable[[Metric, Labels], bool]:
+    """Whether the pool and the backend among the labels are there: those that a reload took away are not shown."""
+    known = {
+        "pool": {pool.name for pool in snapshot.pools} | {NONE},
+        "backend": {backend.name for pool in snapshot.pools for backend in pool.backends},
+    }
+    return lambda metric, labels: all(
+        label in known[name] for name, label in zip(metric.labels, labels, strict=True) if name in known
+    )
+
+
+def _family(metric: Metric, series: Series) -> Family:
+    """The numbers as prometheus_client wants them; those of a histogram cumulated."""
+    if metric.kind is not MetricKind.HISTOGRAM:
+        kind = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
+        family = kind(metric.name, metric.help, labels=metric.labels)
+        for labels, (value,) in series.items():
+            family.add_metric(labels, value)
+        return family
+    histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+    bounds = [*map(repr, metric.buckets), "+Inf"]
+    for labels, numbers in series.items():
+        buckets = list(zip(bounds, accumulate(numbers[:-1]), strict=True))
+        histogram.add_metric(labels, buckets, numbers[-1])
+    return histogram
 
 
 def _backend_values(backend: BackendView, window: SignalWindow, now_s: float) -> Iterator[tuple[Metric, float | None]]:

@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from breakeven import metric_table as table
 from breakeven.fleet import Fleet, PoolSpec, ProbeSucceeded, Scraped, Started
+from breakeven.ledger import Ledger
 from breakeven.metrics import Metrics
 from breakeven.record import Outcome, RequestRecord
 from breakeven_policies.snapshot import EngineSignals, Health, PoolKind
@@ -187,6 +188,44 @@ async def test_events_of_backends_are_counted_under_their_pool() -> None:
     assert page.value("breakeven_policy_info", policy="threshold") == 1
     with pytest.raises(KeyError):
         metrics.probe_failed("unknown")
+
+
+async def test_what_other_processes_counted_is_added_by_label_set() -> None:
+    ledgers = [Ledger(), Ledger()]
+    workers = [Metrics(POOLS, ledger) for ledger in ledgers]
+    shown = Metrics(POOLS, others=lambda: ledgers)
+    for number, worker in enumerate(workers, 1):
+        worker.observe(record())
+        worker.observe(record(reason=f"only_{number}"))
+        worker.client_connections += number
+    shown.observe(record())
+    page = await page_of(shown)
+    labels = {"pool": "spec", "outcome": "completed"}
+    assert page.value("breakeven_requests_total", reason="temperature_within_threshold", **labels) == 3
+    assert page.value("breakeven_requests_total", reason="only_1", **labels) == 1
+    assert page.value("breakeven_requests_total", reason="only_2", **labels) == 1
+    assert page.value("breakeven_request_duration_seconds_count", pool="spec") == 5
+    assert page.value("breakeven_request_duration_seconds_sum", pool="spec") == pytest.approx(12.5)
+    assert page.value("breakeven_request_duration_seconds_bucket", pool="spec", le="4.0") == 5
+    assert page.value("breakeven_client_connections") == 3
+
+
+async def test_a_backend_or_pool_that_was_taken_away_is_not_shown_and_counts_on_when_it_is_back() -> None:
+    metrics = Metrics(POOLS)
+    metrics.observe(record())
+    for backend in ("spec-0", "spec-1"):
+        metrics.attempt("spec", backend, "answered")
+    only_one = PoolSpec("spec", PoolKind.SPECULATIVE, "eagle3", 3, ("spec-1",))
+    page = await page_of(metrics, Fleet((POOLS[0], only_one)))
+    result = {"pool": "spec", "result": "answered"}
+    assert page.value("breakeven_upstream_attempts_total", backend="spec-0", **result) is None
+    assert page.value("breakeven_upstream_attempts_total", backend="spec-1", **result) == 1
+    page = await page_of(metrics, Fleet(POOLS[:1]))
+    assert 'pool="spec"' not in page.text
+    metrics.attempt("spec", "spec-0", "answered")
+    page = await page_of(metrics)
+    assert page.value("breakeven_upstream_attempts_total", backend="spec-0", **result) == 2
+    assert page.value("breakeven_request_duration_seconds_count", pool="spec") == 1
 
 
 async def test_the_page_has_every_metric_of_the_table_once_and_those_of_the_process() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from breakeven.config import Settings
 from breakeven.fleet import Fleet, ModelsListed, ProbeSucceeded
+from breakeven.metric_table import COMPLETION_TOKENS, REQUESTS, Metric
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.proxy import Clients, Proxy
@@ -44,9 +45,9 @@ class Running:
     fleet: Fleet
     policy: InForce
 
-    def counted(self, name: str = "breakeven_requests_total") -> dict[tuple[str, ...], float]:
+    def counted(self, metric: Metric = REQUESTS) -> dict[tuple[str, ...], float]:
         """The values of one counter, by labels."""
-        return self.metrics._counts[name].values
+        return {labels: number for labels, (number,) in self.metrics.counted(metric).items()}
 
 
 @asynccontextmanager
@@ -172,7 +173,7 @@ async def test_an_answer_says_where_it_came_from_and_why(run: Running) -> None:
         "x-breakeven-policy": "threshold",
     }
     assert run.counted() == {("baseline", "temperature_above_threshold", "completed"): 1}
-    assert run.counted("breakeven_completion_tokens_total") == {("baseline",): 2}
+    assert run.counted(COMPLETION_TOKENS) == {("baseline",): 2}
 
 
 async def test_a_generated_request_id_reaches_engine_and_client_alike(run: Running) -> None:
