@@ -11,9 +11,9 @@ from tests.system.chaos.fates import Fate, digest, draw, read_answer
 PATIENCE_S = 40.0
 """Longer than anything here can last: an answer that has not ended by then never will."""
 
-THINKING_S = (0.0, 0.25)
+THINKING_S = (0.01, 0.25)
 DISCOURAGED_S = 1.0
-"""How long a client waits after a refusal (the router's Retry-After): a refusal takes no time and would be most of all."""
+"""How long a client waits after a refusal (the router's Retry-After): a refusal takes no time, most would be some."""
 
 REQUESTS_PER_CONNECTION = (1, 12)
 SLOW_READ_BYTES = 32_768
@@ -34,25 +34,38 @@ async def connect(port, *, slow):
     return client
 
 
-async def visitor(number, seed, port, until_s, fates):
-    """One client, until the clock says `until_s`; its fates are appended."""
+async def visitor(number, seed, port, is_over, fates, again=None):
+    """One client, until `is_over` says so; its fates are appended.
+
+    With `again` it does as browsers do where a connection that it used before ends without a word just as it asks: it
+    asks on another one, and the request is noted there.
+    """
     chance = random.Random(f"{seed} client {number}")  # noqa: S311  # to be repeated
     count = 0
-    while time.monotonic() < until_s:
+    while not is_over():
         wishes = []
         for _ in range(chance.randint(*REQUESTS_PER_CONNECTION)):
             count += 1
             wishes.append(draw(chance, f"{number}-{count}"))
         client = await connect(port, slow=wishes[0].kind == "slow reader")
         for wish in wishes:
-            if time.monotonic() >= until_s:
+            if is_over():
                 break
             fate = await ask(client, wish)
+            if again is not None and wish is not wishes[0] and client.reply.closed and not client.reply.raw:
+                again.append(wish.token)
+                client = await connect(port, slow=False)
+                fate = await ask(client, wish)
             fates.append(fate)
-            if fate.left or client.reply.closed or not client.reply.complete or fate.error:
-                break  # behind an error event inside a stream the router closes (field case B39)
             await asyncio.sleep(DISCOURAGED_S if fate.status == 503 else chance.uniform(*THINKING_S))
+            if wish.leaves_after >= 0 or fate.error or is_last(client.reply) or client.reader.at_eof():
+                break  # behind an error event inside a stream the router closes (field case B39)
         client.fin()
+
+
+def is_last(reply):
+    """Whether nothing more may be asked on this connection."""
+    return reply.closed or not reply.complete or "close" in reply.values("connection")
 
 
 async def ask(client, wish):

@@ -69,6 +69,13 @@ class Engines:
         self.ports = {name: free_port() for names in POOLS.values() for name in names}
         self.outages = []
 
+    def begin(self):
+        """From now on time is counted."""
+        self._began_s = time.monotonic()
+
+    def age_s(self):
+        return time.monotonic() - self._began_s
+
     def journal(self, name):
         return self._folder / f"{name}.journal"
 
@@ -89,10 +96,10 @@ class Engines:
     async def suffer(self, planned):
         """Carry out the blows for one engine one after the other, however long a start takes on a busy machine."""
         for blow in planned:
-            await self._strike(blow)
+            await self.strike(blow)
 
-    async def _strike(self, blow):
-        await asyncio.sleep(max(0.0, self._began_s + blow.at_s - time.monotonic()))
+    async def strike(self, blow):
+        await asyncio.sleep(max(0.0, blow.at_s - self.age_s()))
         from_s = time.monotonic()
         self._say(f"{from_s - self._began_s:7.2f} s  {blow.engine} {blow.harm} for {blow.lasts_s:.1f} s")
         await getattr(self, f"_{blow.harm.name.lower()}")(blow.engine, blow.lasts_s)
@@ -162,13 +169,14 @@ async def run(seconds, seed, folder, say=print, clients=CLIENTS, rest_s=REST_S):
         await router.settled()
         descriptors = psutil.Process(router.pid).num_fds()
         sampling = asyncio.create_task(sampled(router, samples))
-        engines._began_s = time.monotonic()
-        until_s = engines._began_s + seconds
+        engines.begin()
         planned = blows(seed, engines.ports, seconds, rest_s)
         blown = [engines.suffer([blow for blow in planned if blow.engine == name]) for name in engines.ports]
-        visitors = (visitor(number, seed, router.port, until_s, fates) for number in range(clients))
+        visitors = (
+            visitor(number, seed, router.port, lambda: engines.age_s() > seconds, fates) for number in range(clients)
+        )
         await asyncio.gather(*visitors, *blown)
-        say(f"{time.monotonic() - engines._began_s:7.2f} s  the last client has left")
+        say(f"{engines.age_s():7.2f} s  the last client has left")
         sampling.cancel()
         left = await kept(router, descriptors)
         counted = await router.samples("breakeven_requests_total")

@@ -1,0 +1,110 @@
+"""Restarts under load, one after the other: of all engines, and of the routers behind a balancer."""
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from tests.field.router import Router
+from tests.system.chaos.balancer import Balancer
+from tests.system.chaos.load import visitor
+from tests.system.chaos.plan import Blow, Harm
+from tests.system.chaos.run import LIMITS, Engines, evidence, settings_of
+from tests.system.chaos.verdict import DIED, judge, read_journals
+
+pytestmark = pytest.mark.slow
+
+CLIENTS = 15
+EVER = {"first_byte_timeout_s": 0, "idle_timeout_s": 0}
+"""As by default: nothing is cut for being slow."""
+
+AGAIN_MAX = 3
+"""Of some hundred: clients that ask in the very moment in which a connection of theirs ends."""
+
+DELAY_S = 1.0
+"""Longer than the balancer needs to notice, and than any client thinks between two requests on one connection."""
+
+
+@asynccontextmanager
+async def engines_in(folder):
+    engines = Engines(folder, lambda _: None)
+    try:
+        await asyncio.gather(*map(engines.start, engines.ports))
+        yield engines
+    finally:
+        await engines.stop()
+
+
+@asynccontextmanager
+async def load_on(port, again=None):
+    """Clients at work for the length of the block, and until their last answer has come; their fates."""
+    fates, over = [], asyncio.Event()
+    working = (visitor(number, "restarts", port, over.is_set, fates, again) for number in range(CLIENTS))
+    visitors = [asyncio.create_task(work) for work in working]
+    yield fates
+    over.set()
+    await asyncio.gather(*visitors)
+
+
+def unserved(fates):
+    """Those who got no answer, or an error instead of one."""
+    return [fate for fate in fates if not fate.left and (fate.lost or fate.status != 200)]
+
+
+async def test_engines_restarted_one_by_one_fail_no_request_that_had_not_started(tmp_path):
+    async with engines_in(tmp_path) as engines:
+        router = Router(tmp_path, settings_of(engines, tmp_path) | EVER)
+        try:
+            await router.start()
+            await router.settled()
+            async with load_on(router.port) as fates:
+                for name in engines.ports:
+                    await engines.strike(Blow(name, Harm.RESTART, 0.0, 0.0))
+                    await router.settled(name)
+            await router.stop()
+        finally:
+            await router.kill()
+        assert unserved(fates) == []
+        verdict = judge(evidence(engines, tmp_path, fates), LIMITS)
+        assert verdict.faults == []
+        assert set(verdict.explained) <= {DIED}
+        assert {outage.engine for outage in engines.outages} == set(engines.ports)
+
+
+async def test_routers_restarted_one_by_one_behind_a_balancer_fail_no_request(tmp_path):
+    async with engines_in(tmp_path) as engines, AsyncExitStack() as stack:
+        routers = await asyncio.gather(*(replica(stack, engines, tmp_path, number) for number in range(2)))
+        balancer = Balancer(router.port for router in routers)
+        await balancer.open()
+        stack.push_async_callback(balancer.close)
+        async with load_on(balancer.port, again := []) as fates:
+            for number, router in enumerate(routers):
+                served = len(fates)
+                await router.stop()
+                routers[number] = await replica(stack, engines, tmp_path, number, router)
+                await some_more(fates, served)
+        assert [fate for fate in fates if not fate.left and not fate.done] == []
+        # A stream that began before SIGTERM could not announce that its connection ends with it.
+        assert len(again) <= AGAIN_MAX
+        journals = read_journals({name: engines.journal(name).read_text() for name in engines.ports})
+        assert {token: journal.asked for token, journal in journals.items() if journal.asked.total() > 1} == {}
+
+
+async def replica(stack, engines, folder, number, before=None):
+    """A router that all engines serve; where there was one before, in its place."""
+    folder = folder / f"replica-{number}"
+    folder.mkdir(exist_ok=True)
+    places = {} if before is None else {"port": before.port, "admin_port": before.admin_port}
+    router = Router(folder, settings_of(engines, folder) | EVER | {"drain_delay_s": DELAY_S} | places)
+    router.port, router.admin_port = router.settings["port"], router.settings["admin_port"]
+    stack.push_async_callback(router.kill)
+    await router.start()
+    await router.settled()
+    return router
+
+
+async def some_more(fates, than):
+    """Wait until so many requests more have been made as there are clients."""
+    async with asyncio.timeout(30):
+        while len(fates) < than + CLIENTS:  # noqa: ASYNC110  # the list tells nobody
+            await asyncio.sleep(0.05)
