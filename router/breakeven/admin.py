@@ -161,6 +161,8 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(ApiError)
     async def ours(_: Request, error: ApiError) -> Response:
         headers = {} if error.retry_after_s is None else {"retry-after": str(error.retry_after_s)}
+        if error.status == 401:
+            headers["www-authenticate"] = "Bearer"
         return Response(error.body(), error.status, headers, "application/json")
 
     @app.exception_handler(HTTPException)

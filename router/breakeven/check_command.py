@@ -16,12 +16,14 @@ from breakeven.check import (
 from breakeven.config import BackendAddress, Settings
 from breakeven.engine_client import EngineClient, EngineError
 from breakeven.fleet import ProbeFailed
+from breakeven.key_file import keys_in_force
 from breakeven_policies.snapshot import PoolKind
 
 
 def check(settings: Settings, *, probe: bool, say: Callable[[str], object]) -> int:
     """Print table and findings; 1 where there is a problem, else 0."""
     findings = judge_settings(settings)
+    keys_in_force(settings)
     for line in settings_table(settings):
         say(line)
     if probe:

@@ -38,6 +38,7 @@ from breakeven.config_values import (
 )
 from breakeven.endpoints import EndpointTable
 from breakeven.fleet import PoolSpec
+from breakeven.key_list import KeyList
 from breakeven_policies.policy import RANKING_MAX, Policy
 from breakeven_policies.registry import build_policy
 from breakeven_policies.request import SamplingDefaults
@@ -163,6 +164,12 @@ class Settings(BaseSettings):
     admin_key: Key = Field(
         None, description="key that POST requests to the admin port must carry; rather as BREAKEVEN_ADMIN_KEY"
     )
+
+    api_keys: KeyList = Field(
+        None,
+        description="keys of which a client must carry one, each as KEY or NAME=KEY; rather as BREAKEVEN_API_KEYS",
+    )
+    api_keys_file: Path | None = Field(None, description="the same from a file, one a line; absent, all may come in")
 
     policy: str = Field("threshold", description="threshold, pinned:POOL, least_loaded, or a module of your own")
     threshold: Finite = Field(1.0, description="highest temperature that is still served with speculation")

@@ -56,6 +56,9 @@ EXPECTATIONS = {
 SETTING = re.compile(r"[a-z_]+(?=[:.\[])")
 """A line begins with the key of a setting, or with the way to one inside it."""
 
+SECRET = re.compile(r"_key$|^api_keys\b")
+"""Settings whose values are shown to nobody."""
+
 SettingsT = TypeVar("SettingsT", bound=BaseSettings)
 
 
@@ -172,6 +175,6 @@ def describe(detail: ErrorDetails) -> str:
     expected = EXPECTATIONS.get(detail["type"], "").format(**context) or detail["msg"]
     if detail["type"] == "value_error":
         expected = str(detail["ctx"]["error"])
-    elif detail["type"] in EXPECTATIONS and detail["type"] not in SELF_EVIDENT and not key.endswith("_key"):
+    elif detail["type"] in EXPECTATIONS and detail["type"] not in SELF_EVIDENT and not SECRET.search(key):
         expected += f", got {shown(str(detail['input']))}"
     return f"{key}: {expected}" if key else expected

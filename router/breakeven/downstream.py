@@ -34,8 +34,8 @@ CORK_BYTES = 16 * 1024
 """Larger pieces are written beside their framing instead of being copied into it."""
 
 PHRASES = {
-    200: b"OK", 204: b"No Content", 400: b"Bad Request", 404: b"Not Found", 405: b"Method Not Allowed",
-    408: b"Request Timeout", 413: b"Content Too Large", 415: b"Unsupported Media Type",
+    200: b"OK", 204: b"No Content", 400: b"Bad Request", 401: b"Unauthorized", 404: b"Not Found",
+    405: b"Method Not Allowed", 408: b"Request Timeout", 413: b"Content Too Large", 415: b"Unsupported Media Type",
     431: b"Request Header Fields Too Large", 500: b"Internal Server Error", 501: b"Not Implemented",
     502: b"Bad Gateway", 503: b"Service Unavailable", 504: b"Gateway Timeout",
 }  # fmt: skip
@@ -294,7 +294,7 @@ class Connection(asyncio.Protocol):
         incoming = self._reader.ready.popleft()
         if isinstance(incoming, BadRequest):
             self._keep_alive = False
-            self._bodiless = False
+            self._bodiless = incoming.method == b"HEAD"
             self._handler.on_bad_request(incoming, self)
             return
         self._keep_alive = incoming.keep_alive and incoming.chunked_answers

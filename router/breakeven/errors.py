@@ -38,6 +38,12 @@ def invalid_request(
     return ApiError(status, message, "invalid_request_error", code, param)
 
 
+def invalid_api_key() -> ApiError:
+    """The request carries no key that is known here; type and code are OpenAI's own."""
+    message = "This needs a key that this router knows, as Authorization: Bearer KEY."
+    return ApiError(401, message, "invalid_request_error", "invalid_api_key")
+
+
 def not_found(path: str) -> ApiError:
     """The path is not one of the table of endpoints."""
     return ApiError(404, f"There is no endpoint {shown(path)} here.", "invalid_request_error", "not_found")

@@ -35,8 +35,8 @@ MISSPELLED_FRAMING = frozenset((b"content_length", b"transfer_encoding"))
 REQUEST_DROPPED = HOP_BY_HOP | MISSPELLED_FRAMING | {b"host", b"content-length", b"expect", b"x-request-id"}
 """Written anew for the engine, or already answered by the router."""
 
-WITH_OWN_KEY = REQUEST_DROPPED | {b"authorization"}
-"""The same where the pool has credentials of its own."""
+WITHOUT_CLIENT_KEY = REQUEST_DROPPED | {b"authorization", b"x-api-key"}
+"""The same where the client's key is not the engine's: the router has keys, or the pool has credentials, of its own."""
 
 RESPONSE_DROPPED = HOP_BY_HOP | {
     b"content-length",
@@ -72,11 +72,13 @@ class Headers:
     (`recent_heads`) are this same object.
     """
 
-    __slots__ = ("_coding", "_dropped", "_lines", "_media_type", "named", "pairs")
+    __slots__ = ("_coding", "_dropped", "_lines", "_media_type", "holder", "named", "pairs")
 
     def __init__(self, pairs: list[Header]) -> None:
         self.pairs = pairs
         self.named = dict(reversed(pairs))
+        self.holder: tuple[object, str | None] | None = None
+        """Whose key is among them, and by whose judgement (`api_keys`)."""
         self._media_type: bytes | None = None
         self._coding: bytes | None = None
         self._dropped: frozenset[bytes] | None = None
@@ -199,6 +201,8 @@ def error_lines(error: ApiError) -> bytes:
     lines = b"content-type: application/json\r\n"
     if error.retry_after_s is not None:
         lines += b"retry-after: %d\r\n" % error.retry_after_s
+    if error.status == 401:
+        lines += b"www-authenticate: Bearer\r\n"
     if error.allow is not None:
         lines += b"allow: %b\r\n" % error.allow.encode()
     return lines

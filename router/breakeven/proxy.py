@@ -11,6 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from breakeven import downstream
+from breakeven.api_keys import ApiKeys
 from breakeven.body import Viewed, rename_model, view
 from breakeven.coding import Decoder
 from breakeven.config import BackendAddress, Settings
@@ -82,7 +83,9 @@ class Proxy:
         clock: Callable[[], float],
         chance: random.Random,
         is_well: Callable[[str], Awaitable[bool]],
+        keys: ApiKeys | None = None,
     ) -> None:
+        self._keys = keys
         self._fleet = fleet
         self._policy = policy
         self._metrics = metrics
@@ -98,11 +101,14 @@ class Proxy:
             settings.body_max_bytes,
             settings.client_header_timeout_s,
             settings.client_body_timeout_s,
+            admit=None if keys is None else keys.admit,
         )
         shortages = Shortages(metrics.shortage, clock)
         no_engine = partial(shortages.tell, Side.ENGINES)
         self._edge = Edge(
-            engines={address.name: _engine(address, settings, clock, no_engine) for address in settings.addresses()},
+            engines={
+                address.name: _engine(address, settings, clock, no_engine, keys) for address in settings.addresses()
+            },
             fleet=fleet,
             now=clock,
             first_byte_timeout_s=settings.first_byte_timeout_s,
@@ -161,6 +167,8 @@ class Proxy:
     def on_request(self, request: Request, client: downstream.Connection) -> None:
         """Answer a request, or set a relay on its way."""
         visit = self._visit(request, client)
+        if self._keys is not None and not self._admits(self._keys, visit):
+            return
         if not self._endpoints.forwards(visit.record.method, request.path) and self._answer_itself(visit):
             return  # the table is asked first because nearly every request is forwarded
         try:
@@ -170,7 +178,7 @@ class Proxy:
 
     def on_bad_request(self, bad: BadRequest, client: downstream.Connection) -> None:
         """Answer what could not be read."""
-        unread = Request(b"", b"", "", bad.headers, b"", keep_alive=False, chunked_answers=True)
+        unread = Request(bad.method, b"", bad.path, bad.headers, b"", keep_alive=False, chunked_answers=True)
         self.refuse(self._visit(unread, client), bad.error)
 
     def _visit(self, request: Request, client: downstream.Connection) -> Visit:
@@ -181,6 +189,19 @@ class Proxy:
         lines = b"x-request-id: %b\r\n" % request_id
         cors = self._cors.lines(named) if b"origin" in named else b""
         return Visit(request, client, record, lines + cors, answers_cors=bool(cors))
+
+    def _admits(self, keys: ApiKeys, visit: Visit) -> bool:
+        """Whether the client may ask this; who may not is answered.
+
+        The reader asked before it read a body, but not about a head that came before; and keys may be withdrawn.
+        """
+        request = visit.request
+        try:
+            visit.record.client_key = keys.admit(request.method, request.path.encode("latin-1"), request.headers)
+        except ApiError as error:
+            self.refuse(visit, error)
+            return False
+        return True
 
     # -- one request
 
@@ -385,7 +406,11 @@ class Inflation:
 
 
 def _engine(
-    address: BackendAddress, settings: Settings, clock: Callable[[], float], on_shortage: Callable[[OSError], None]
+    address: BackendAddress,
+    settings: Settings,
+    clock: Callable[[], float],
+    on_shortage: Callable[[OSError], None],
+    keys: ApiKeys | None,
 ) -> Engine:
     connections = ConnectionPool(
         address.host,
@@ -399,7 +424,13 @@ def _engine(
     host = address.host if ":" not in address.host else f"[{address.host}]"
     authority = f"{host}:{address.port}".encode()
     return engine_at(
-        address.name, address.pool, authority, address.authorization, connections, accepts_gzip=address.accept_gzip
+        address.name,
+        address.pool,
+        authority,
+        address.authorization,
+        connections,
+        accepts_gzip=address.accept_gzip,
+        router_has_keys=keys is not None,
     )
 
 

@@ -35,7 +35,7 @@ class RequestRecord(Struct):
     `received_s`: the body was complete; `decided_s`: the policy had answered; `sent_s`: the request was written to
     the engine that answered in the end; `first_byte_s`: its response head came; `first_token_s`: the first event with
     generated text; `finished_s`: the end. Token counts are the engine's own usage. `attempts` counts backends tried.
-    `method` is empty where the request could not be read.
+    `method` is empty where the request could not be read; `client_key` is the name of the client's key, never the key.
     """
 
     request_id: str
@@ -61,3 +61,4 @@ class RequestRecord(Struct):
     finished_s: float | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    client_key: str | None = None

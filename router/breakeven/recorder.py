@@ -69,6 +69,7 @@ class LogLine(Struct, frozen=True):
     first_byte_s: float | None
     first_token_s: float | None
     finished_s: float | None
+    client_key: str | None
 
 
 def log_line(ended: datetime, record: RequestRecord) -> bytes:
@@ -98,6 +99,7 @@ def log_line(ended: datetime, record: RequestRecord) -> bytes:
         _since(received_s, record.first_byte_s),
         _since(received_s, record.first_token_s),
         _since(received_s, record.finished_s),
+        record.client_key,
     )
     return _encode(line) + b"\n"
 

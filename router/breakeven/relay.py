@@ -18,7 +18,7 @@ from breakeven.headers import (
     CORS_ANSWERS,
     REQUEST_DROPPED,
     RESPONSE_DROPPED,
-    WITH_OWN_KEY,
+    WITHOUT_CLIENT_KEY,
     Headers,
     ResponseHead,
     error_lines,
@@ -71,12 +71,12 @@ def engine_at(
     connections: upstream.ConnectionPool,
     *,
     accepts_gzip: bool,
+    router_has_keys: bool = False,
 ) -> Engine:
-    """An engine with what is the same for each of its requests made once."""
+    """An engine with what is the same for each of its requests made once; keys of the router stay here."""
     line = f"x-breakeven-pool: {pool}\r\nx-breakeven-backend: {name}\r\n".encode()
-    dropped, lines = REQUEST_DROPPED, b""
-    if authorization is not None:
-        dropped, lines = WITH_OWN_KEY, b"authorization: %b\r\n" % authorization
+    dropped = REQUEST_DROPPED if authorization is None and not router_has_keys else WITHOUT_CLIENT_KEY
+    lines = b"" if authorization is None else b"authorization: %b\r\n" % authorization
     return Engine(
         name=name,
         pool=pool,

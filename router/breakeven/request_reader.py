@@ -6,6 +6,7 @@ nothing more is read: where one message is wrong, no later boundary can be trust
 
 import re
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
 from typing import NoReturn
@@ -19,14 +20,18 @@ from breakeven.headers import Header, Headers
 from breakeven.recent_heads import RecentHeads
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Limits:
-    """Bounds on what a client may send, and how slowly."""
+    """Bounds on what a client may send, and how slowly. One object for all connections: a reload changes its values.
+
+    `admit(method, path, headers)` is asked before a body is read, and raises ApiError where it shall not be.
+    """
 
     header_bytes_max: int = 64 * 1024
     body_bytes_max: int = 64 * 1024 * 1024
     header_timeout_s: float = 10.0
     body_timeout_s: float = 60.0
+    admit: Callable[[bytes, bytes, Headers], object] | None = None
 
 
 VERSIONS = frozenset(("1.0", "1.1"))
@@ -59,10 +64,12 @@ class Request(Struct, frozen=True):
 
 
 class BadRequest(Struct, frozen=True):
-    """What stands where a request could not be read: why not, and its headers as far as they were complete."""
+    """What stands where a request could not be read: why not, and what of its head was complete."""
 
     error: ApiError
     headers: Headers
+    method: bytes = b""
+    path: str = ""
 
 
 class RequestReader:
@@ -74,8 +81,8 @@ class RequestReader:
 
     __slots__ = (
         "_body", "_body_bytes", "_body_came", "_closing", "_declared", "_error", "_grown", "_headers", "_limits",
-        "_named", "_parser", "_read_bytes", "_recent", "_target", "head_complete", "head_started_s", "heard_s",
-        "now_s", "reading", "ready", "stopped", "wants_continue",
+        "_named", "_parser", "_read_bytes", "_recent", "_refused", "_target", "head_complete", "head_started_s",
+        "heard_s", "now_s", "reading", "ready", "stopped", "wants_continue",
     )  # fmt: skip
 
     def __init__(self, limits: Limits, recent: RecentHeads[Request]) -> None:
@@ -84,6 +91,7 @@ class RequestReader:
         self._parser = httptools.HttpRequestParser(self)
         self._body_came = False
         self._error: ApiError | None = None
+        self._refused: tuple[()] | tuple[bytes, str] = ()
         self._body = b""
         self._body_bytes = 0
         self._grown: BytesIO | None = None
@@ -113,7 +121,7 @@ class RequestReader:
         """Read nothing more; the error takes the place of the request being read."""
         self.reading = False
         self.wants_continue = False
-        self.ready.append(BadRequest(error, self._named))
+        self.ready.append(BadRequest(error, self._named, *self._refused))
         self._stop()
 
     def release(self) -> None:
@@ -191,6 +199,8 @@ class RequestReader:
             self._give_up(invalid_request("A request names its Host once; only HTTP/1.0 may leave it out."))
         if hosts and _is_host(hosts[0]) is None:
             self._give_up(invalid_request("The Host is no name or address, with a port or without."))
+        if self._limits.admit is not None and (b"transfer-encoding" in named or (self._declared or b"0") != b"0"):
+            self._admit(self._limits.admit)  # what has no body is judged in its turn, and its connection stays
         if self._declared is not None and int(self._declared) > self._limits.body_bytes_max:
             self._give_up(too_large(self._limits.body_bytes_max))
         self.wants_continue = b"expect" in named and named[b"expect"].lower() == b"100-continue"
@@ -288,6 +298,14 @@ class RequestReader:
             f"The request head is larger than the limit of {self._limits.header_bytes_max} bytes (header_max_bytes)."
         )
         return invalid_request(message, code="request_head_too_large", status=431)
+
+    def _admit(self, admit: Callable[[bytes, bytes, Headers], object]) -> None:
+        path = (_origin_form(self._target) or b"").partition(b"?")[0]
+        try:
+            admit(self._parser.get_method(), path, self._named)
+        except ApiError as error:
+            self._refused = (self._parser.get_method(), path.decode("latin-1"))
+            self._give_up(error)
 
     def _give_up(self, error: ApiError) -> NoReturn:
         self._error = error

@@ -20,6 +20,7 @@ from breakeven.clock import Clock, monotonic_s, utc_now
 from breakeven.config import Settings
 from breakeven.endpoints import EndpointTable
 from breakeven.fleet import Ejection, Fleet
+from breakeven.key_file import keys_in_force
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.probe import Listeners, Prober, Rhythm
@@ -71,6 +72,7 @@ class Router:
         self._prober = Prober(addresses, rhythm, Listeners(self.fleet.apply, self.metrics, directory, clock))
         self._proxy = Proxy(
             settings=settings,
+            keys=keys_in_force(settings),
             fleet=self.fleet,
             policy=self._policy,
             directory=directory,

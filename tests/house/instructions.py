@@ -1,6 +1,6 @@
 """Counts the instructions that the router spends on one JSON request and on one relayed event, sockets left out.
 
-    python -m tests.house.instructions            needs valgrind (apt-get install valgrind); two minutes
+    python -m tests.house.instructions            needs valgrind (apt-get install valgrind); three minutes
 
 Unlike seconds they are the same on a busy machine, so that a change of a percent can be seen. The messages are those of
 a small chat request; both of its heads have come before, as on any kept-alive connection.
@@ -16,6 +16,7 @@ import time
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
+from breakeven.api_keys import ApiKeys
 from breakeven.config import Settings
 from breakeven.fleet import Fleet, ModelsListed, ProbeSucceeded
 from breakeven.metrics import Metrics
@@ -72,6 +73,7 @@ async def run(case, count):
         clock=time.monotonic,
         chance=random.Random(1),  # noqa: S311
         is_well=None,
+        keys=ApiKeys({"one": "x"}) if case == "request-with-key" else None,
     )
     client = proxy._connection()
     client.connection_made(Nowhere())
@@ -79,7 +81,7 @@ async def run(case, count):
     engine = Connection(pool)
     engine.connection_made(Nowhere())
     pool.keep(engine)
-    if case == "request":
+    if case.startswith("request"):
         for _ in range(count):
             client.data_received(REQUEST)
             engine.data_received(RESPONSE)
@@ -103,7 +105,7 @@ def main(arguments):
     if arguments:
         asyncio.run(run(arguments[0], int(arguments[1])))
         return
-    for case in ("request", "event"):
+    for case in ("request", "request-with-key", "event"):
         first, second = (instructions(case, count) for count in COUNTS)
         print(f"{case}: {(second - first) / (COUNTS[1] - COUNTS[0]):,.0f} instructions")
 

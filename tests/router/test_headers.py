@@ -6,7 +6,7 @@ from breakeven.errors import ApiError
 from breakeven.headers import (
     HOP_BY_HOP,
     REQUEST_DROPPED,
-    WITH_OWN_KEY,
+    WITHOUT_CLIENT_KEY,
     Headers,
     accepts,
     connection_options,
@@ -49,7 +49,7 @@ def test_everything_else_goes_on_in_order_repeated_and_unknown() -> None:
 def test_headers_asked_again_answer_for_what_is_dropped_now() -> None:
     headers = Headers([(b"x-a", b"1"), (b"authorization", b"theirs")])
     assert headers.forwarded(REQUEST_DROPPED) is headers.forwarded(REQUEST_DROPPED)
-    assert headers.forwarded(WITH_OWN_KEY) == b"x-a: 1\r\n"
+    assert headers.forwarded(WITHOUT_CLIENT_KEY) == b"x-a: 1\r\n"
     assert headers.forwarded(REQUEST_DROPPED) == b"x-a: 1\r\nauthorization: theirs\r\n"
 
 

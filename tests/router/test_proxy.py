@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
+from breakeven.api_keys import ApiKeys
 from breakeven.config import Settings
 from breakeven.fleet import Fleet, ModelsListed, ProbeSucceeded
 from breakeven.metric_table import COMPLETION_TOKENS, REQUESTS, Metric
@@ -345,3 +346,15 @@ async def test_a_client_accepted_in_the_moment_of_the_end_may_ask_once_and_one_t
 async def test_a_port_that_is_taken_is_an_error(run: Running) -> None:
     with pytest.raises(OSError, match="in use"):
         await run.proxy.listen("127.0.0.1", run.client.base_url.port)
+
+
+async def test_a_key_that_is_withdrawn_lets_nobody_in_who_came_in_with_it_before() -> None:
+    async with running() as run:
+        run.proxy._keys = ApiKeys({"team": "sk-1"})
+        headers = {"authorization": "Bearer sk-1"}
+        for _ in range(3):  # from the second on its head is remembered
+            assert (await run.client.post(CHAT, json=BODY, headers=headers)).status_code == 200
+        run.proxy._keys = ApiKeys({"team": "sk-2"})
+        answer = await run.client.post(CHAT, json=BODY, headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
+        assert run.engine.times_asked(CHAT) == 3

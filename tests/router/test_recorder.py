@@ -79,14 +79,15 @@ def test_every_field_of_a_line_has_the_value_of_its_name() -> None:
     finished = record(
         method="PUT", model="m", stream=True, temperature=0.5, pool="p", backend="b", reason="r", policy="y",
         outcome=Outcome.COMPLETED, status=200, attempts=2, bytes_in=3, bytes_out=4, prompt_tokens=5,
-        completion_tokens=6, decided_s=101.0, sent_s=102.0, first_byte_s=103.0, first_token_s=104.0, finished_s=105.0,
+        completion_tokens=6, client_key="k", decided_s=101.0, sent_s=102.0, first_byte_s=103.0, first_token_s=104.0,
+        finished_s=105.0,
     )  # fmt: skip
     assert list(json.loads(log_line(NOW, finished)).items()) == [
         ("time", "2026-11-30T12:00:00.123+00:00"), ("request_id", "id-1"), ("method", "PUT"),
         ("endpoint", "chat.completions"), ("model", "m"), ("stream", True), ("temperature", 0.5), ("pool", "p"),
         ("backend", "b"), ("reason", "r"), ("policy", "y"), ("outcome", "completed"), ("status", 200), ("attempts", 2),
         ("bytes_in", 3), ("bytes_out", 4), ("prompt_tokens", 5), ("completion_tokens", 6), ("decided_s", 1.0),
-        ("sent_s", 2.0), ("first_byte_s", 3.0), ("first_token_s", 4.0), ("finished_s", 5.0),
+        ("sent_s", 2.0), ("first_byte_s", 3.0), ("first_token_s", 4.0), ("finished_s", 5.0), ("client_key", "k"),
     ]  # fmt: skip
 
 

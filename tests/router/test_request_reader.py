@@ -421,3 +421,36 @@ def test_a_head_is_remembered_without_its_body() -> None:
     found = known.find(SIMPLE)
     assert found is not None
     assert (found[0].body, found[1]) == (b"", b"abc")
+
+
+class Doorkeeper:
+    """Lets nobody in, and remembers who was asked about."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[bytes, bytes]] = []
+
+    def __call__(self, method: bytes, path: bytes, headers: Headers) -> None:
+        self.asked.append((method, path))
+        raise ApiError(401, "no", "invalid_request_error", "invalid_api_key")
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 3", b"Transfer-Encoding: chunked", b"Content-Length: 999999"])
+def test_who_may_not_come_in_is_told_before_the_body_is_read(framing: bytes) -> None:
+    doorkeeper = Doorkeeper()
+    reader = read(b"PUT http://h/v1/x?a=1 HTTP/1.1\r\nHost: h\r\n%b\r\n\r\n" % framing, limits=Limits(admit=doorkeeper))
+    (bad,) = reader.ready
+    assert isinstance(bad, BadRequest)
+    assert (bad.error.status, bad.method, bad.path, bad.headers.named[b"host"]) == (401, b"PUT", "/v1/x", b"h")
+    assert reader.stopped
+    assert doorkeeper.asked == [(b"PUT", b"/v1/x")]
+
+
+@pytest.mark.parametrize("framing", [b"", b"Content-Length: 0\r\n"])
+def test_what_has_no_body_is_judged_by_whoever_answers_it(framing: bytes) -> None:
+    doorkeeper = Doorkeeper()
+    request = only(read(b"GET /v1/x HTTP/1.1\r\nHost: h\r\n%b\r\n" % framing, limits=Limits(admit=doorkeeper)))
+    assert (request.path, doorkeeper.asked) == ("/v1/x", [])
+
+
+def test_a_body_is_read_of_who_may_come_in() -> None:
+    assert only(read(SIMPLE, limits=Limits(admit=lambda *_: None))).body == b"abc"
