@@ -103,6 +103,10 @@ ENGINE_ACCEPTANCE_RATIO = Metric(
 ENGINE_SIGNAL_AGE = Metric(
     "breakeven_engine_signal_age_seconds", _GAUGE, "Age of the engine's figures that routing uses.", _BACKEND
 )
+LINES_LOST = Metric(
+    "breakeven_log_lines_lost_total", _COUNTER, "Lines of access log or journal, or spans, that were not written.",
+    ("log", "why"),
+)  # fmt: skip
 CLIENT_CONNECTIONS = Metric("breakeven_client_connections", _GAUGE, "Open connections of clients.")
 SHORTAGES = Metric(
     "breakeven_descriptor_shortages_total", _COUNTER,
@@ -115,8 +119,8 @@ BUILD_INFO = Metric("breakeven_build_info", _GAUGE, "1 for the running version."
 TABLE = (
     REQUESTS, IN_FLIGHT, DECISION, ADDED_LATENCY, FIRST_TOKEN, TOKEN_TIME, DURATION, PROMPT_TOKENS, COMPLETION_TOKENS,
     ATTEMPTS, READY, HEALTH_CHANGES, PROBE_FAILURES, SCRAPE_FAILURES, ENGINE_RUNNING, ENGINE_WAITING, ENGINE_KV_USAGE,
-    ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, CLIENT_CONNECTIONS, SHORTAGES, POLICY_INFO,
-    BUILD_INFO,
+    ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, LINES_LOST, CLIENT_CONNECTIONS, SHORTAGES,
+    POLICY_INFO, BUILD_INFO,
 )  # fmt: skip
 
 BY_NAME = {metric.name: metric for metric in TABLE}

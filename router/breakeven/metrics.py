@@ -117,6 +117,9 @@ class Metrics:
         """A series that starts at 0 lets rate() see its first step; done where the combinations are few."""
         for side in Side:
             self._counts[table.SHORTAGES.name].place((side,))
+        for log in ("access", "journal", "spans"):
+            for why in ("queue_full", "write_failed"):
+                self._counts[table.LINES_LOST.name].place((log, why))
         for pool in pools:
             self._series_of(pool.name)
             for backend in pool.backends:
@@ -193,6 +196,10 @@ class Metrics:
     def shortage(self, side: Side) -> None:
         """A socket could not be had for want of descriptors of our own."""
         self._counts[table.SHORTAGES.name].add((side,))
+
+    def lines_lost(self, log: str, why: str, lines: int) -> None:
+        """A log could not keep up or could not be written. Each pair of labels is counted by one thread only."""
+        self._counts[table.LINES_LOST.name].add((log, why), lines)
 
     def scraped(self, event: Scraped) -> None:
         """A metrics page was read."""

@@ -28,10 +28,11 @@ from breakeven.own_pages import OwnPages
 from breakeven.passage import GZIP
 from breakeven.recent_heads import RecentHeads
 from breakeven.record import Outcome, RequestRecord
-from breakeven.recorder import Recorder
+from breakeven.recorder import Recorder, Recorders
 from breakeven.relay import Edge, Engine, Relay, Shipment, engine_at
 from breakeven.request_reader import BadRequest, Limits, Request
 from breakeven.shortage import Shortages, Side
+from breakeven.trace_context import TRACEPARENT, trace_parent_of
 from breakeven.upstream import ConnectionPool
 from breakeven_policies.decision import Decision, Refusal, Refuse, Route
 from breakeven_policies.policy import Policy
@@ -79,7 +80,7 @@ class Proxy:
         policy: HasPolicy,
         directory: ModelDirectory,
         metrics: Metrics,
-        recorder: Recorder,
+        recorder: Recorder | Recorders,
         clock: Callable[[], float],
         chance: random.Random,
         is_well: Callable[[str], Awaitable[bool]],
@@ -186,6 +187,8 @@ class Proxy:
         request_id = usable_request_id(named.get(b"x-request-id")) or self._new_id()
         record = RequestRecord(request_id.decode(), "none", self._now(), request.method.decode())
         record.bytes_in = len(request.body)
+        if TRACEPARENT in named:
+            record.trace = trace_parent_of(request.headers.pairs)
         lines = b"x-request-id: %b\r\n" % request_id
         cors = self._cors.lines(named) if b"origin" in named else b""
         return Visit(request, client, record, lines + cors, answers_cors=bool(cors))

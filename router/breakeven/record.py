@@ -1,8 +1,11 @@
 """What is remembered of one finished request: the one line from which metrics and the access log are made."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
+
+from breakeven.trace_context import TraceParent
 
 
 class Outcome(StrEnum):
@@ -16,6 +19,27 @@ class Outcome(StrEnum):
     UPSTREAM_TIMEOUT = "upstream_timeout"
     REFUSED = "refused"
     CUT_BY_DRAIN = "cut_by_drain"
+
+
+class Party(StrEnum):
+    """Who ended a request: whose word or deed was the last one."""
+
+    CLIENT = "client"
+    ENGINE = "engine"
+    ROUTER = "router"
+
+
+ENDED_BY: Mapping[Outcome, Party] = {
+    Outcome.COMPLETED: Party.ENGINE,
+    Outcome.REJECTED_BY_ENGINE: Party.ENGINE,
+    Outcome.CLIENT_ERROR: Party.ROUTER,
+    Outcome.CLIENT_CLOSED: Party.CLIENT,
+    Outcome.UPSTREAM_ERROR: Party.ENGINE,
+    Outcome.UPSTREAM_TIMEOUT: Party.ROUTER,
+    Outcome.REFUSED: Party.ROUTER,
+    Outcome.CUT_BY_DRAIN: Party.ROUTER,
+}
+"""A time-out is the router's doing: the engine might have answered yet."""
 
 
 class AttemptResult(StrEnum):
@@ -36,6 +60,7 @@ class RequestRecord(Struct):
     the engine that answered in the end; `first_byte_s`: its response head came; `first_token_s`: the first event with
     generated text; `finished_s`: the end. Token counts are the engine's own usage. `attempts` counts backends tried.
     `method` is empty where the request could not be read; `client_key` is the name of the client's key, never the key.
+    `trace`: the trace that it belongs to.
     """
 
     request_id: str
@@ -62,3 +87,4 @@ class RequestRecord(Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     client_key: str | None = None
+    trace: TraceParent | None = None

@@ -25,7 +25,7 @@ from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.probe import Listeners, Prober, Rhythm
 from breakeven.proxy import Proxy
-from breakeven.recorder import Recorder, open_access_log
+from breakeven.recorder import Recorder, Recorders, open_access_log
 from breakeven_policies.policy import Policy
 from breakeven_policies.snapshot import Health
 
@@ -52,11 +52,12 @@ class PolicyInForce:
 class Router:
     """One router in the running loop: `start`, then requests, then `stop`."""
 
-    def __init__(self, settings: Settings, recorder: Recorder, clock: Clock = monotonic_s) -> None:
+    def __init__(self, settings: Settings, recorder: Recorder | Recorders, clock: Clock = monotonic_s) -> None:
         specs, models = settings.pool_specs(), settings.model_table()
         self.settings = settings
         self.port = self.admin_port = 0
         self.metrics = Metrics(specs)
+        recorder.tell_losses(self.metrics.lines_lost)
         ejection = Ejection(settings.engine_failures_max, settings.engine_frozen_s)
         self.fleet = Fleet(specs, settings.probe_failures_max, self._health_changed, ejection)
         self._policy = PolicyInForce(settings.build_policy())

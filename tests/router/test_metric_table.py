@@ -21,7 +21,19 @@ def test_a_metric_follows_the_conventions(metric: Metric) -> None:
 
 def test_no_label_takes_its_values_from_a_client() -> None:
     labels = {label for metric in TABLE for label in metric.labels}
-    assert labels == {"pool", "backend", "reason", "outcome", "result", "health", "policy", "version", "side"}
+    assert labels == {
+        "pool",
+        "backend",
+        "reason",
+        "outcome",
+        "result",
+        "health",
+        "policy",
+        "version",
+        "side",
+        "log",
+        "why",
+    }
 
 
 def test_every_metric_of_the_module_is_in_the_table_once() -> None:

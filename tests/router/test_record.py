@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec.structs import fields
 
-from breakeven.record import Outcome, RequestRecord
+from breakeven.record import ENDED_BY, Outcome, RequestRecord
 
 
 def test_what_has_not_happened_is_unknown_rather_than_zero() -> None:
@@ -18,3 +18,7 @@ def test_what_has_not_happened_is_unknown_rather_than_zero() -> None:
 @pytest.mark.parametrize("outcome", Outcome)
 def test_every_outcome_is_fit_for_a_label(outcome: Outcome) -> None:
     assert re.fullmatch(r"[a-z_]+", outcome)
+
+
+def test_every_outcome_says_who_brought_it_about() -> None:
+    assert set(ENDED_BY) == set(Outcome)

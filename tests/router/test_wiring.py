@@ -14,7 +14,7 @@ import pytest
 from breakeven.clock import utc_now
 from breakeven.config import Settings
 from breakeven.config_sources import build_settings
-from breakeven.recorder import Recorder
+from breakeven.recorder import Recorder, lines_to
 from breakeven.wiring import OPEN_FILES_MIN, Router, StartError, bind, raise_open_files, ready_line, reason
 from tests.router.scripted_engine import free_port, never, says, scripted_engine
 
@@ -163,7 +163,7 @@ async def test_a_router_told_to_hurry_does_not_wait_and_has_cut_what_ran_when_it
         httpx.AsyncClient() as client,
     ):
         lines: list[bytes] = []
-        recorder = Recorder(lines.append, utc_now)
+        recorder = Recorder(lines_to(lines.append), utc_now)
         values = settings(baseline=f"http://127.0.0.1:{engine.port}", drain_timeout_s=60)
         router = Router(values, recorder)
         await router.start()
