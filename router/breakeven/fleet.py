@@ -20,6 +20,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from breakeven.in_flight import InFlight
+from breakeven.ledger import Cells
 from breakeven_policies.snapshot import BackendView, EngineSignals, FleetSnapshot, Health, PoolKind, PoolView
 
 
@@ -35,6 +37,13 @@ class Finished(Struct, frozen=True):
     `answered`: True, the engine answered it, whatever it said; False, it failed where an engine that works would not
     have; None, nothing follows from it (the client left first).
     """
+
+    backend: str
+    answered: bool | None = None
+
+
+class EndedElsewhere(Struct, frozen=True):
+    """A request that another process of this router had sent there ended; `answered` as in `Finished`."""
 
     backend: str
     answered: bool | None = None
@@ -103,6 +112,7 @@ FleetEvent = (
     | SignalsForgotten
     | ModelsListed
     | Revived
+    | EndedElsewhere
 )
 
 
@@ -127,15 +137,17 @@ class _BackendState:
     """What is known of one backend now; `view` freezes it."""
 
     __slots__ = (
+        "cells",
         "ejected",
+        "elsewhere",
         "failed_in_a_row",
         "failures",
         "health",
-        "in_flight",
         "in_flight_at_scrape",
         "index",
         "models",
         "name",
+        "place",
         "pool",
         "progress",
         "progress_at_s",
@@ -143,13 +155,15 @@ class _BackendState:
         "signals",
     )
 
-    def __init__(self, name: str, pool: int, index: int) -> None:
+    def __init__(self, name: str, pool: int, index: int, cells: Cells, place: int) -> None:
         self.name = name
+        self.cells = cells
+        self.place = place
+        self.elsewhere = 0
         self.pool = pool
         self.index = index
         self.health = Health.UNKNOWN
         self.failures = 0
-        self.in_flight = 0
         self.in_flight_at_scrape = 0
         self.signals: EngineSignals | None = None
         self.scraped_at_s: float | None = None
@@ -162,6 +176,11 @@ class _BackendState:
         """Nothing is held against the engine."""
         self.ejected = False
         self.failed_in_a_row = 0
+
+    @property
+    def in_flight(self) -> int:
+        """Requests there now: our own, and those of other processes as they were last looked at."""
+        return int(self.cells[self.place]) + self.elsewhere
 
     @property
     def counts(self) -> bool:
@@ -199,13 +218,19 @@ class Fleet:
         probe_failures_max: int = 3,
         on_health: Callable[[str, str, Health], None] = lambda _pool, _backend, _health: None,
         ejection: Ejection = NO_EJECTION,
+        in_flight: InFlight | None = None,
     ) -> None:
         self.on_health = on_health
         self._ejection = ejection
         self._probe_failures_max = probe_failures_max
         self._specs = pools
+        self._in_flight = counts = InFlight() if in_flight is None else in_flight
+        self._shared = counts.shared
         self._states = [
-            [_BackendState(name, pool, index) for index, name in enumerate(spec.backends)]
+            [
+                _BackendState(name, pool, index, counts.cells, counts.place(spec.name, name))
+                for index, name in enumerate(spec.backends)
+            ]
             for pool, spec in enumerate(pools)
         ]
         self._by_name = {state.name: state for states in self._states for state in states}
@@ -225,6 +250,7 @@ class Fleet:
             SignalsForgotten: self._signals_forgotten,
             ModelsListed: self._models_listed,
             Revived: self._revived,
+            EndedElsewhere: self._ended_elsewhere,
         }
 
     def apply(self, event: FleetEvent) -> None:
@@ -235,6 +261,8 @@ class Fleet:
 
     def snapshot(self, now_s: float) -> FleetSnapshot:
         """The fleet at `now_s`. Costs two small objects per backend that changed since the last call."""
+        if self._shared:
+            self._look_elsewhere()
         if self._dirty:
             for state in self._dirty:
                 self._views[state.pool][state.index] = state.view()
@@ -250,24 +278,43 @@ class Fleet:
         """What is believed of one backend; KeyError if it is not configured."""
         return self._by_name[backend].shown
 
+    def _look_elsewhere(self) -> None:
+        """See what other processes have in flight now."""
+        self._in_flight.look()
+        for spec, states in zip(self._specs, self._states, strict=True):
+            for state in states:
+                count = self._in_flight.elsewhere(spec.name, state.name)
+                if count != state.elsewhere:
+                    state.elsewhere = count
+                    self._dirty.add(state)
+
     def _pool_view(self, pool: int) -> PoolView:
         spec = self._specs[pool]
         return PoolView(spec.name, spec.kind, tuple(self._views[pool]), spec.method, spec.speculative_tokens)
 
     def _started(self, state: _BackendState, _event: Started) -> None:
-        state.in_flight += 1
+        state.cells[state.place] += 1.0
 
     def _finished(self, state: _BackendState, event: Finished) -> None:
-        if state.in_flight == 0:
+        if state.cells[state.place] <= 0.0:
             message = f"a request finished on {state.name} that never started there"
             raise ValueError(message)
-        state.in_flight -= 1
+        state.cells[state.place] -= 1.0
         if event.answered:
             state.failed_in_a_row = 0
         elif event.answered is False:
-            state.failed_in_a_row += 1
-            if not state.counts and self._has_failed(state):
-                self._eject(state)
+            self._failed(state)
+
+    def _ended_elsewhere(self, state: _BackendState, event: EndedElsewhere) -> None:
+        if event.answered:
+            state.failed_in_a_row = 0
+        elif event.answered is False:
+            self._failed(state)
+
+    def _failed(self, state: _BackendState) -> None:
+        state.failed_in_a_row += 1
+        if not state.counts and self._has_failed(state):
+            self._eject(state)
 
     def _connect_refused(self, state: _BackendState, _event: ConnectRefused) -> None:
         state.forgive()  # the process is gone: what comes back is another one
@@ -289,6 +336,8 @@ class Fleet:
     def _scraped(self, state: _BackendState, event: Scraped) -> None:
         state.signals = event.signals
         state.scraped_at_s = event.now_s
+        if self._shared:
+            self._look_elsewhere()
         state.in_flight_at_scrape = state.in_flight
         self._judge_progress(state, event.signals, event.now_s)
 

@@ -60,6 +60,11 @@ class Ledger:
         found = self._places.setdefault(metric, {}).get(labels)
         return self._make(metric, labels, size) if found is None else found[0]
 
+    def found(self, metric: str, labels: Labels) -> int | None:
+        """Where the first cell of this series is, if it has begun."""
+        place = self._places.get(metric, {}).get(labels)
+        return None if place is None else place[0]
+
     def series(self, metric: str) -> Iterator[tuple[Labels, list[float]]]:
         """Every label set of a metric that has a place, and its numbers now."""
         for labels, (start, size) in self._places.get(metric, {}).items():
@@ -88,13 +93,16 @@ class Row(Ledger):
         self._used_cells = 0
         self.refresh()
 
-    def refresh(self) -> None:
-        """Take note of the series that the owner has begun since."""
+    def refresh(self) -> bool:
+        """Take note of the series that the owner has begun since; whether there are any."""
+        if self._read_bytes == self._in_force[0]:
+            return False
         while self._read_bytes < self._in_force[0]:
             start = self._read_bytes + _LENGTH_BYTES
             length = int.from_bytes(self._directory[self._read_bytes : start], "little")
             self._enter(*_decode(self._directory[start : start + length]))
             self._read_bytes = start + length
+        return True
 
     def series(self, metric: str) -> Iterator[tuple[Labels, list[float]]]:
         """As in any ledger, with what the owner has begun since."""

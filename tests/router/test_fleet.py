@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from breakeven.fleet import (
     ConnectRefused,
     Ejection,
+    EndedElsewhere,
     Finished,
     Fleet,
     ModelsListed,
@@ -18,6 +19,8 @@ from breakeven.fleet import (
     SignalsForgotten,
     Started,
 )
+from breakeven.in_flight import InFlight
+from breakeven.ledger import ROW_BYTES, Row
 from breakeven_policies.snapshot import BackendView, EngineSignals, Health, PoolKind
 
 POOLS = (
@@ -374,3 +377,52 @@ def test_without_limits_nothing_is_ejected(watched: Watched) -> None:
     for now_s in (0.0, 1e6):
         watched.scrape(now_s, 5.0)
     assert watched.of("spec-0").health is Health.READY
+
+
+def two_processes() -> tuple[Fleet, Fleet]:
+    """The fleets of two workers."""
+    rows = [memoryview(bytearray(ROW_BYTES)) for _ in range(2)]
+    first, second = (
+        Fleet(POOLS, in_flight=InFlight(Row(rows[own]), [Row(rows[1 - own])]), ejection=Ejection(failures_max=2))
+        for own in range(2)
+    )
+    return first, second
+
+
+def in_flight(fleet: Fleet) -> dict[str, int]:
+    return {backend.name: backend.in_flight for pool in fleet.snapshot(0.0).pools for backend in pool.backends}
+
+
+def test_each_of_two_processes_decides_on_what_both_have_in_flight() -> None:
+    first, second = two_processes()
+    for fleet, times in ((first, 2), (second, 3)):
+        for _ in range(times):
+            fleet.apply(Started("base-0"))
+    assert in_flight(first)["base-0"] == in_flight(second)["base-0"] == 5
+    first.apply(Finished("base-0", answered=True))
+    assert in_flight(first)["base-0"] == in_flight(second)["base-0"] == 4
+
+
+def test_a_process_cannot_finish_what_another_one_started() -> None:
+    first, second = two_processes()
+    first.apply(Started("base-0"))
+    with pytest.raises(ValueError, match="never started"):
+        second.apply(Finished("base-0"))
+
+
+def test_what_is_in_flight_at_a_scrape_is_that_of_all_processes() -> None:
+    first, second = two_processes()
+    first.apply(Started("base-0"))
+    second.apply(Scraped("base-0", EngineSignals(running=1.0), 1.0))
+    (backend, *_) = second.snapshot(1.0).pools[0].backends
+    assert (backend.in_flight_at_scrape, backend.load) == (1, 1.0)
+
+
+def test_requests_that_fail_in_other_processes_take_an_engine_out_unless_one_was_answered_between() -> None:
+    first, _ = two_processes()
+    first.apply(ProbeSucceeded("base-0"))
+    for answered in (False, True, False, None):
+        first.apply(EndedElsewhere("base-0", answered=answered))
+    assert first.health("base-0") is Health.READY
+    first.apply(EndedElsewhere("base-0", answered=False))
+    assert first.health("base-0") is Health.EJECTED

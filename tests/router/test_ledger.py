@@ -22,6 +22,8 @@ def test_a_series_is_given_one_place_and_begins_at_0(ledger):
     place = ledger.place("requests", ("pool", "ok"))
     assert ledger.place("requests", ("pool", "ok")) == place
     assert ledger.cells[place] == 0.0
+    assert ledger.found("requests", ("pool", "ok")) == place
+    assert ledger.found("requests", ("pool", "bad")) is ledger.found("seconds", ()) is None
     ledger.cells[place] += 2.5
     assert list(ledger.series("requests")) == [(("pool", "ok"), [2.5])]
 
