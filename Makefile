@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo install-vllm real-pair real-curve test test-vllm chaos lint types contracts check format lock lock-vllm clean
+.PHONY: help install demo install-vllm real-pair real-curve test test-vllm chaos million idle-streams lint types contracts check format lock lock-vllm clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -40,6 +40,12 @@ test-vllm: install  ## the contract tests against real vLLM on this CPU (ten min
 
 chaos: install  ## kill, freeze, restart and slow engines under load for ten minutes (ARGS="--seconds 60 --seed 7")
 	@$(BIN)/python -m tests.system.chaos.run $(ARGS)
+
+million: install  ## a million requests on one worker: nothing may grow (minutes; ARGS="--requests 100000")
+	@$(BIN)/python -m tests.system.endurance.million $(ARGS)
+
+idle-streams: install  ## 9,000 streams at once: what one costs in memory (a minute; ARGS="--streams 1000")
+	@$(BIN)/python -m tests.system.endurance.idle_streams $(ARGS)
 
 lint: install  ## ruff: style, bugs, banned calls
 	$(BIN)/ruff check .

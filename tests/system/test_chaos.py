@@ -8,7 +8,7 @@ import pytest
 from tests.system.chaos.fates import Fate, Wish, digest, read_answer
 from tests.system.chaos.plan import Harm, Outage, blows
 from tests.system.chaos.run import LIMITS, grown, run
-from tests.system.chaos.verdict import DIED, NOBODY, SILENT, TIMED_OUT, Evidence, judge, read_journals
+from tests.system.chaos.verdict import DIED, NOBODY, SILENT, SUSPECT, TIMED_OUT, Evidence, judge, read_journals
 
 ENGINES = ("baseline-0", "baseline-1", "speculative-0", "speculative-1")
 SEED = 12
@@ -140,6 +140,13 @@ def test_a_refusal_is_explained_only_where_everybody_eligible_was_out_at_the_sam
 def test_three_attempts_are_all_that_a_request_gets():
     three_out = [Outage(engine, Harm.KILL, 9.0, 11.0) for engine in ENGINES[1:]]
     assert verdict_of(fate(**REFUSED), {}, *three_out, outcome="refused", attempts=3).explained == {NOBODY: 1}
+
+
+def test_a_request_with_which_two_engines_died_is_given_up():
+    lost = fate(status=502, done=False, error="upstream_error", backend=None)
+    died = [Outage(engine, Harm.KILL, at_s, 20.0) for engine, at_s in zip(ENGINES, (10.5, 11.5), strict=False)]
+    assert verdict_of(lost, {}, *died, outcome="upstream_error", attempts=2).explained == {SUSPECT: 1}
+    assert verdict_of(lost, {}, *died[1:], outcome="upstream_error", attempts=2).faults != []
 
 
 def test_a_piece_of_an_event_is_no_end_of_a_stream():

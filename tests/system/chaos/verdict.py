@@ -12,6 +12,7 @@ from tests.system.chaos.plan import Harm, Outage
 DIED = "a started answer whose engine died"
 SILENT = "a started answer whose engine fell silent"
 TIMED_OUT = "a first-byte time-out within the ejection bound"
+SUSPECT = "two engines that died with it: it goes to no third"
 NOBODY = "a moment without an eligible healthy backend"
 
 NOTICED_S = 1.5
@@ -21,6 +22,9 @@ what a slow reader has not read yet stands before the error.
 
 RANKED_MAX = 3
 """Backends that the router tries for one request (the policies' ranking)."""
+
+LOST_MAX = 2
+"""Engines that may be lost with one request before it is suspected of being the cause."""
 
 UNSENT_MAX = 1
 """Events that the journal may hold and nobody got: the journal is written first, and death may fall in between."""
@@ -204,7 +208,15 @@ def _reason(fate: Fate, evidence: Evidence, limits: Limits) -> str | None:
         sent_s = fate.ended_s - limits.first_byte_s
         frozen = [o for o in own if o.harm in STILL and o.from_s <= fate.ended_s]
         return TIMED_OUT if any(sent_s <= o.from_s + limits.taken_out_s and sent_s <= o.to_s for o in frozen) else None
-    return NOBODY if _nobody(fate, line["attempts"], evidence, limits) else None
+    if _nobody(fate, line["attempts"], evidence, limits):
+        return NOBODY
+    return SUSPECT if fate.status == 502 and _died_with_it(fate, evidence) >= LOST_MAX else None
+
+
+def _died_with_it(fate: Fate, evidence: Evidence) -> int:
+    """How many engines ended while the router may have had the request there."""
+    born_s, ended_s = fate.sent_s - NOTICED_S, fate.ended_s
+    return len({o.engine for o in evidence.outages if o.harm in GONE and born_s <= o.from_s <= ended_s})
 
 
 def _nobody(fate: Fate, attempts: int, evidence: Evidence, limits: Limits) -> bool:

@@ -1,0 +1,67 @@
+"""Nothing grows with the number of requests, and a stream that waits costs little: `make million`, `make idle-streams`.
+
+Here some thousand requests and some hundred streams; and the judge of the long runs is judged.
+"""
+
+from collections import Counter
+
+import pytest
+
+from tests.system.endurance import idle_streams, million
+from tests.system.endurance.million import Crowd, faults_of
+from tests.system.endurance.site import Held
+
+REQUESTS = 6000
+STREAMS = 300
+STREAM_KB_MAX = 2 * idle_streams.STREAM_KB_MAX
+"""Of some hundred streams each also pays for what the first one brings with it."""
+
+
+@pytest.mark.slow
+async def test_b69_b76_some_thousand_requests_by_users_with_ids_of_their_own_leave_nothing_behind(tmp_path):
+    told = []
+    looks, faults = await million.run(REQUESTS, tmp_path, told.append)
+    assert faults == [], "\n".join(told)
+    assert looks[-1].requests == REQUESTS
+
+
+@pytest.mark.slow
+async def test_a_stream_that_waits_for_its_engine_costs_little_memory(tmp_path):
+    stream_kb, faults = await idle_streams.run(STREAMS, tmp_path, lambda _: None, gap_s=0.6)
+    assert faults == []
+    assert stream_kb < STREAM_KB_MAX
+
+
+def crowd(**other):
+    done = Crowd(0, 1)
+    done.answers = done.wanted = Counter({200: 90, 404: 10})
+    for name, value in other.items():
+        setattr(done, name, value)
+    return done
+
+
+def looks(memory_mb=0.0, descriptors=0.0, series=0.0):
+    """A hundred looks, with that much more of each from the first to the last."""
+    shares = [number / 99 for number in range(100)]
+    return [
+        Held(10_000 * number, 60 + memory_mb * share, int(50 + descriptors * share), int(100 + series * share))
+        for number, share in enumerate(shares)
+    ]
+
+
+def test_what_stays_the_same_is_no_fault():
+    assert faults_of(looks(), crowd()) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "word"),
+    [(looks(memory_mb=8), "memory"), (looks(descriptors=2000), "descriptors"), (looks(series=3), "series")],
+)
+def test_what_grows_is_found(seen, word):
+    (fault,) = faults_of(seen, crowd())
+    assert word in fault
+
+
+@pytest.mark.parametrize("other", [{"lost": 1}, {"answers": Counter({200: 89, 404: 10, 502: 1})}])
+def test_a_request_without_its_answer_is_found(other):
+    assert len(faults_of(looks(), crowd(**other))) == 1
