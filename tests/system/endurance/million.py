@@ -3,7 +3,8 @@
     python -m tests.system.endurance.million [--requests 1000000]
 
 Clients pipeline over connections that they keep. Every request names a user and an id that nobody named before, and one
-in ten a model that does not exist (field case B69). Memory, descriptors and series are looked at again and again; the exit code is 0 only where every request was answered and nothing grew after the warm-up.
+in ten a model that does not exist (field case B69). Memory, descriptors and series are looked at again and again; the
+exit code is 0 only where every request was answered and nothing grew after the warm-up.
 """
 
 import argparse
