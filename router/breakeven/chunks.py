@@ -7,6 +7,9 @@ and goes on to the client in the framing in which it came.
 SIZE_MAX = 4096
 """Bytes of the largest chunk that is recognised; an event of one step has about 250."""
 
+LAST_CHUNK = b"0\r\n\r\n"
+"""The end of a body, without trailers."""
+
 _LINES = [b"%x\r\n" % size for size in range(1, SIZE_MAX + 1)]
 _CHUNKS = {len(line) + size + 2: (line, size) for size, line in enumerate(_LINES, 1)}  # no two are equally long
 

@@ -4,7 +4,8 @@ The next request of a client mostly begins with the same bytes as the one before
 engine; only the length of the body differs. Such a head is looked up with that one number cut out, a third of the work
 of parsing it, and what was derived from it is there already; most often it is the one that came last, which is found
 without a look-up. Equal bytes mean what they meant before, so nothing is accepted that the parser would not accept; a
-message that does not lie in one read is parsed as ever.
+message that does not lie in one read is parsed as ever. The head of a message of unknown length, a stream, is found
+where it lies in one read, whatever follows (`find_start`).
 
 Where every head is another one (an id of its own in each) looking it up and learning it is lost work, three quarters of
 the parsing, so after many failures only few are tried. Keys of clients stay in memory with their heads until newer
@@ -38,6 +39,7 @@ LAST_BYTES_MAX = 16 * 2**10
 """A larger message is looked up at once: a comparison copies its bytes three times, a look-up once."""
 
 _CARRIAGE_RETURN = b"\r"[0]
+_HEAD_END = b"\r\n\r\n"
 
 _SPELLINGS = (b"\r\ncontent-length: ", b"\r\nContent-Length: ")
 _SPELLED_BYTES = len(_SPELLINGS[0])
@@ -82,9 +84,35 @@ class RecentHeads(Generic[Head]):
             return
         if data.count(b"\r\n", 0, body_start) > HEADER_LINES_MAX:
             return
+        self._keep(before + behind, head)
+
+    def find_start(self, data: bytes) -> tuple[Head, bytes, bytes] | None:
+        """The head with which a message of unknown length begins, its bytes, and what follows, where it came before."""
+        if self._is_hopeless():
+            return None
+        end = data.find(_HEAD_END) + len(_HEAD_END)
+        start = data[:end]
+        head = self._heads.get(start)
+        if head is None:
+            return None
+        self._failures = 0
+        return head, start, data[end:]
+
+    def remember_start(self, data: bytes, head: Head) -> None:
+        """`data` was parsed as the beginning of a message of unknown length with this head."""
+        self._failures += 1
+        if self._is_hopeless():
+            return
+        start = data[: data.find(_HEAD_END) + len(_HEAD_END)]
+        lines = start.count(b"\r\n")
+        # Where a parser lets a bare line feed end the head, the end that is found here lies somewhere in the body.
+        if len(start) <= HEAD_BYTES_MAX and 0 < lines == start.count(b"\n") and lines <= HEADER_LINES_MAX:
+            self._keep(start, head)
+
+    def _keep(self, key: bytes, head: Head) -> None:
         if len(self._heads) >= HEADS_MAX:
             del self._heads[next(iter(self._heads))]
-        self._heads[before + behind] = head
+        self._heads[key] = head
 
     def _look_up(self, data: bytes) -> tuple[Head, bytes] | None:
         if self._is_hopeless():
@@ -111,7 +139,7 @@ def _split(data: bytes) -> tuple[bytes, bytes, int, int] | None:
     The first line of that name is the only one in a head that a parser accepted, and where it stands follows from the
     rest: two heads that differ in anything but these digits differ in what is before and behind them.
     """
-    end = data.find(b"\r\n\r\n")
+    end = data.find(_HEAD_END)
     if end < 0:
         return None
     line = data.find(_SPELLINGS[0], 0, end)

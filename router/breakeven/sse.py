@@ -16,9 +16,9 @@ EVENT_MAX = 2**20
 last event of /v1/responses repeats the whole answer.
 """
 
-UNREADABLE_MAX = 3
+UNREADABLE_MAX = 1
 """Events that are no JSON, a ping perhaps, before an engine is taken for one that writes none: from then on only what
-has telling words is decoded.
+has telling words is decoded. To find out that an event cannot be read costs as much as relaying it.
 """
 
 FORMS_MAX = 8

@@ -17,7 +17,7 @@ from typing import Protocol, cast
 import httptools
 from msgspec.structs import replace
 
-from breakeven.chunks import whole_chunk
+from breakeven.chunks import LAST_CHUNK, whole_chunk
 from breakeven.headers import NO_BODY, Header, ResponseHead, read_response_head
 from breakeven.keepalive import watch_engine
 from breakeven.recent_heads import RecentHeads
@@ -74,7 +74,8 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_between_chunks", "_body", "_complete", "_head", "_head_bytes", "_headers", "_informational", "_keep_alive",
-        "_parser", "_paused", "_phrase", "_pool", "_recent", "_transport", "idle_since_s", "receiver", "reused",
+        "_parser", "_paused", "_phrase", "_pool", "_recent", "_transport", "_unparsed", "idle_since_s", "receiver",
+        "reused",
     )  # fmt: skip
 
     def __init__(self, pool: "ConnectionPool") -> None:
@@ -94,6 +95,7 @@ class Connection(asyncio.Protocol):
         self._informational = False
         self._phrase = b""
         self._body: list[bytes] = []
+        self._unparsed = b""  # the head, where it came before: the parser has seen nothing of this answer then
         self._between_chunks = False
         self._complete = False
         self._keep_alive = False
@@ -148,10 +150,15 @@ class Connection(asyncio.Protocol):
             if body is not None:  # and the parser stays between two chunks
                 self.receiver.on_body(body, data)
                 return
+            if self._unparsed and self._ended(data, self.receiver):
+                return
         elif self._head is None and self._head_bytes == 0:
             found = self._recent.find(data)
             if found is not None:
                 self._answered_whole(*found)
+                return
+            begun = self._recent.find_start(data)
+            if begun is not None and self._begun(*begun):
                 return
         self._parse(data, self.receiver)
 
@@ -191,7 +198,7 @@ class Connection(asyncio.Protocol):
         if status < 100:
             message = f"{status} is no status"
             raise ValueError(message)
-        if status >= 200:
+        if status >= 200 and self._head is None:  # else it came before, and the parser only catches up
             self._head = read_response_head(status, self._phrase, self._headers)
 
     def on_body(self, data: bytes) -> None:
@@ -220,9 +227,10 @@ class Connection(asyncio.Protocol):
 
     def _parse(self, data: bytes, receiver: Receiver) -> None:
         head_before = self._head
+        unparsed, self._unparsed = self._unparsed, b""
         self._between_chunks = False
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(unparsed + data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             if not self._complete:
                 self._broken()
@@ -233,6 +241,8 @@ class Connection(asyncio.Protocol):
         elif head_before is None:
             if self._keep_alive and self._is_plain(self._head):
                 self._recent.remember(data, self._head)
+            elif self._is_plain_start(self._head):
+                self._recent.remember_start(data, self._head)
             receiver.on_head(self._head, self._taken_body())
         elif self._body:
             receiver.on_body(self._taken_body())
@@ -252,6 +262,35 @@ class Connection(asyncio.Protocol):
         """Whether one read brought one response and nothing before it, whose length is what its head declares."""
         whole = self._complete and self._head_bytes == 0 and not self._informational
         return whole and head.body_bytes is not None and head.status not in NO_BODY
+
+    def _is_plain_start(self, head: ResponseHead) -> bool:
+        """Whether one read brought the head of a response in chunks, nothing before it, and others may follow it."""
+        if self._complete or self._head_bytes or self._informational or head.status in NO_BODY:
+            return False
+        codings = [value for name, value in head.headers.pairs if name == b"transfer-encoding"]
+        keep_alive: bool = self._parser.should_keep_alive()
+        return codings == [b"chunked"] and keep_alive
+
+    def _begun(self, head: ResponseHead, start: bytes, rest: bytes) -> bool:
+        """Whether a head that came before and what follows it can be told without the parser."""
+        body = whole_chunk(rest) if rest else b""
+        if body is None or self.receiver is None:
+            return False
+        self._head, self._unparsed, self._between_chunks = head, start, True
+        self.receiver.on_head(head, body)
+        return True
+
+    def _ended(self, data: bytes, receiver: Receiver) -> bool:
+        """Whether a read that the parser need not see is the last chunk, alone or behind another one."""
+        chunk = data.removesuffix(LAST_CHUNK)
+        body = whole_chunk(chunk)
+        if len(chunk) == len(data) or (body is None and chunk):
+            return False
+        if body is not None:
+            receiver.on_body(body, chunk)
+        if self.receiver is not None:
+            self._finished(keep=True)
+        return True
 
     def _taken_body(self) -> bytes:
         """The pieces of the body that this read held, as one."""

@@ -1,4 +1,4 @@
-"""Counts the instructions that the router spends on one JSON request and on one relayed event, sockets left out.
+"""Counts the instructions of one JSON request, of one stream, and of one relayed event in it, sockets left out.
 
     python -m tests.house.instructions            needs valgrind (apt-get install valgrind); three minutes
 
@@ -45,7 +45,15 @@ REQUEST = (
     b"content-length: %d\r\n\r\n%b" % (len(BODY), BODY)
 )
 RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER)
+LAST = (
+    b'data: {"id":"chatcmpl-a7e807ea2e6092af","object":"chat.completion.chunk","created":1796015447,"model":"m",'
+    b'"choices":[],"usage":{"prompt_tokens":37,"total_tokens":67,"completion_tokens":30}}\n\ndata: [DONE]\n\n'
+)
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+def chunk(data):
+    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 class Nowhere:
@@ -54,6 +62,7 @@ class Nowhere:
     def write(self, data):
         return 0
 
+    close = abort = lambda self: None
     is_closing = get_write_buffer_size = lambda self: 0
 
 
@@ -75,22 +84,36 @@ async def run(case, count):
         is_well=None,
         keys=ApiKeys({"one": "x"}) if case == "request-with-key" else None,
     )
-    client = proxy._connection()
-    client.connection_made(Nowhere())
     pool = proxy._edge.engines["speculative-0"].connections
-    engine = Connection(pool)
-    engine.connection_made(Nowhere())
-    pool.keep(engine)
+
+    def connected():
+        client, engine = proxy._connection(), Connection(pool)
+        client.connection_made(Nowhere())
+        engine.connection_made(Nowhere())
+        pool.keep(engine)
+        return client, engine
+
+    client, engine = connected()
+    event, last = chunk(EVENT), chunk(LAST) + b"0\r\n\r\n"
     if case.startswith("request"):
         for _ in range(count):
             client.data_received(REQUEST)
             engine.data_received(RESPONSE)
+    elif case == "stream":  # with connections of its own, and four events
+        for _ in range(count):
+            client.data_received(REQUEST)
+            engine.data_received(STREAM)
+            for _ in range(4):
+                engine.data_received(event)
+            engine.data_received(last)
+            client.connection_lost(None)
+            engine.connection_lost(None)
+            client, engine = connected()
     else:
         client.data_received(REQUEST)
         engine.data_received(STREAM)
-        chunk = b"%x\r\n%b\r\n" % (len(EVENT), EVENT)
         for _ in range(count):
-            engine.data_received(chunk)
+            engine.data_received(event)
 
 
 def instructions(case, count):
@@ -105,7 +128,7 @@ def main(arguments):
     if arguments:
         asyncio.run(run(arguments[0], int(arguments[1])))
         return
-    for case in ("request", "request-with-key", "event"):
+    for case in ("request", "request-with-key", "stream", "event"):
         first, second = (instructions(case, count) for count in COUNTS)
         print(f"{case}: {(second - first) / (COUNTS[1] - COUNTS[0]):,.0f} instructions")
 

@@ -1,7 +1,9 @@
 """What a message of an engine tells, in any dialect, and that no message can break the reader."""
 
+import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,6 +41,36 @@ def test_what_is_no_json_object_is_no_message(payload: bytes) -> None:
 )
 def test_what_clients_read_is_read(payload: bytes, message: dict[str, Any]) -> None:
     assert decode(payload) == message
+
+
+FRAGMENTS = (
+    b'{"a":', b'"b":', b"1", b"01", b"1e400", b"-1E+999", b"9" * 5000, b"1" * 400 + b".5", b"NaN", b"-Infinity",
+    b'"\\ud83d"', b'"\\uDE00"', b'"\\u00e9"', b'"\xed\xa0\x80"', b'"\xff"', b'"\xc3\xa9"', b'"\x01"', b'"\\x"',
+    b"null", b"[", b"]", b"{", b"}", b",", b" ", b"x", b"\xef\xbb\xbf", b"\x00",
+)  # fmt: skip
+
+
+def read_by_either(payload: bytes) -> Any:
+    for read in (msgspec.json.decode, json.loads):
+        try:
+            message = read(payload)
+        except (ValueError, RecursionError):
+            continue
+        return message if isinstance(message, dict) else None
+    return None
+
+
+def test_strange_documents_are_read_as_the_standard_library_would() -> None:
+    for text in ('{"a":1}', '{"a":"\ud83d"}', '{"a":NaN}'):
+        for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32-le"):
+            payload = text.encode(encoding, "surrogatepass")
+            assert repr(decode(payload)) == repr(read_by_either(payload)) != "None"
+
+
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(b"".join))
+def test_no_document_is_given_up_that_either_parser_reads(payload: bytes) -> None:
+    for document in (payload, b'{"a":' + payload + b"}", payload + b"}"):
+        assert repr(decode(document)) == repr(read_by_either(document))
 
 
 @pytest.mark.parametrize(

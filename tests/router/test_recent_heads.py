@@ -168,3 +168,51 @@ def test_where_every_head_is_another_one_few_are_tried_until_one_is_found_again(
     assert all(found[found.index(True) :])
     other = message(b"abc", HEAD.replace(b"/v1/x", b"/y"))
     assert [read(recent, other), read(recent, other)] == [False, True]
+
+
+STREAM = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nx-a: b\r\n\r\n"
+
+
+def starting(*messages: bytes) -> RecentHeads[str]:
+    recent: RecentHeads[str] = RecentHeads()
+    for number, data in enumerate(messages):
+        recent.remember_start(data, f"head {number}")
+    return recent
+
+
+def test_the_head_of_a_stream_is_found_whatever_follows() -> None:
+    recent = starting(STREAM + b"1\r\na\r\n")
+    assert recent.find_start(STREAM) == ("head 0", STREAM, b"")
+    assert recent.find_start(STREAM + b"\r\n\r\nx") == ("head 0", STREAM, b"\r\n\r\nx")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", STREAM[:-1], STREAM.replace(b"x-a", b"x-b"), STREAM.replace(b"\r\n", b"\n"), b" " + STREAM]
+)
+def test_a_start_that_differs_in_a_byte_is_another_one(data: bytes) -> None:
+    assert starting(STREAM).find_start(data) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        STREAM.replace(b"\r\nx-a: b\r\n\r\n", b"\n\n1\r\na\r\n\r\n"),
+        b"no head",
+        b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * HEADER_LINES_MAX + b"\r\n",
+        b"HTTP/1.1 200 OK\r\na: " + b"b" * HEAD_BYTES_MAX + b"\r\n\r\n",
+    ],
+    ids=["its end may lie in the body", "without an end", "many lines", "large"],
+)
+def test_a_start_that_is_odd_or_large_is_not_remembered(data: bytes) -> None:
+    assert starting(data).find_start(data) is None
+
+
+def test_where_every_start_is_another_one_few_are_tried_until_one_is_found_again() -> None:
+    recent = starting(*(STREAM.replace(b"x-a: b", b"x-a: %d" % n) for n in range(FAILURES_MAX + 1)))
+    found = []
+    for _ in range(2 * TRIED_THEN):
+        found.append(recent.find_start(STREAM) is not None)
+        if not found[-1]:
+            recent.remember_start(STREAM, "head")
+    assert 1 < found.index(True) <= TRIED_THEN
+    assert all(found[found.index(True) :])

@@ -267,13 +267,83 @@ class Wire:
         """Closed."""
 
 
-def streaming() -> tuple[Connection, Ear]:
-    """A connection on which the head of a chunked answer has come."""
+def connected() -> tuple[Connection, Ear]:
+    """A connection on which somebody waits for an answer."""
     connection = Connection(ConnectionPool("h", 1, tls=None, connect_timeout_s=5, keepalive_s=4, now=Clock()))
     connection.connection_made(cast("asyncio.Transport", Wire()))
     connection.receiver = ear = Ear()
+    return connection, ear
+
+
+def streaming() -> tuple[Connection, Ear]:
+    """A connection on which the head of a chunked answer has come."""
+    connection, ear = connected()
     connection.data_received(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
     return connection, ear
+
+
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nx-a: b\r\n\r\n"
+
+
+def streaming_again(head: bytes = STREAM_HEAD) -> tuple[Connection, Ear]:
+    """A connection to an engine of which a chunked answer with this head came before."""
+    first, _ = connected()
+    first.data_received(head + b"1\r\na\r\n")
+    connection = Connection(first._pool)
+    connection.connection_made(cast("asyncio.Transport", Wire()))
+    connection.receiver = ear = Ear()
+    return connection, ear
+
+
+def parses(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What any connection gives to its parser from now on."""
+    parsed: list[bytes] = []
+    parse = Connection._parse
+
+    def noted(self: Connection, data: bytes, receiver: upstream.Receiver) -> None:
+        parsed.append(data)
+        parse(self, data, receiver)
+
+    monkeypatch.setattr(Connection, "_parse", noted)
+    return parsed
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        [STREAM_HEAD, b"2\r\nab\r\n", b"3\r\ncde\r\n", b"0\r\n\r\n"],
+        [STREAM_HEAD + b"2\r\nab\r\n", b"3\r\ncde\r\n0\r\n\r\n"],
+    ],
+    ids=["one by one", "with its neighbours"],
+)
+def test_a_stream_whose_head_came_before_needs_no_parser(reads: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    connection, ear = streaming_again()
+    parsed = parses(monkeypatch)
+    for read in reads:
+        connection.data_received(read)
+    assert (ear.body, ear.heard[0], ear.heard[-1], parsed) == (b"abcde", 200, "end", [])
+    assert ear.response.headers.pairs == [(b"transfer-encoding", b"chunked"), (b"x-a", b"b")]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        STREAM_HEAD.replace(b"x-a: b", b"connection: close"),
+        STREAM_HEAD.replace(b"HTTP/1.1", b"HTTP/1.0"),
+        STREAM_HEAD.replace(b"chunked", b"gzip, chunked"),
+        STREAM_HEAD.replace(b"200 OK", b"204 OK"),
+        b"HTTP/1.1 103 Early\r\n\r\n" + STREAM_HEAD,
+        b"HTTP/1.1 200 OK\r\nx-a: b\r\n\r\n",
+    ],
+    ids=["closes", "1.0", "packed", "without a body", "informational first", "until close"],
+)
+def test_a_head_after_which_framing_or_reuse_differ_is_parsed_each_time(
+    head: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection, _ = streaming_again(head)
+    parsed = parses(monkeypatch)
+    connection.data_received(head + b"1\r\na\r\n")
+    assert len(parsed) == 1
 
 
 def test_a_read_of_one_chunk_is_told_with_its_framing_once_a_parser_has_seen_the_end_of_one() -> None:
@@ -311,26 +381,66 @@ chunks = st.sampled_from(
 lasts = st.sampled_from([b"", b"0\r\n\r\n", b"0\r\nx-trailer: 1\r\n\r\n", b"0;a\r\n\r\n", b"garbage\r\n", b"3\r\nab"])
 
 
-def heard(reads: list[bytes]) -> tuple[list[object], bytes]:
+def heard(reads: list[bytes], begin: Callable[[], tuple[Connection, Ear]] = streaming) -> tuple[list[object], bytes]:
     """What a receiver hears of a chunked answer in these reads, but for the number of pieces, and its body."""
-    connection, ear = streaming()
+    connection, ear = begin()
     for read in reads:
         if connection.receiver is not None:
             connection.data_received(read)
     return [word for word in ear.heard if word != "body"], ear.body
 
 
+def cut_up(wire: bytes, cuts: list[int]) -> list[bytes]:
+    edges = [0, *accumulate(islice(cycle(cuts), len(wire)))]
+    return [wire[start:end] for start, end in pairwise(edges) if start < len(wire)]
+
+
 @given(st.lists(chunks, max_size=6).map(b"".join), lasts, st.lists(st.integers(1, 40), min_size=1, max_size=10))
 def test_an_answer_in_chunks_is_heard_as_a_parser_alone_hears_it_however_it_is_cut(
     wire: bytes, last: bytes, cuts: list[int]
 ) -> None:
-    wire += last
-    edges = [0, *accumulate(islice(cycle(cuts), len(wire)))]
-    reads = [wire[start:end] for start, end in pairwise(edges) if start < len(wire)]
+    reads = cut_up(wire + last, cuts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(upstream, "whole_chunk", lambda _: None)
         alone = heard(reads)
     assert heard(reads) == alone
+
+
+@given(
+    st.lists(st.lists(chunks, max_size=3).map(b"".join), max_size=6),
+    lasts,
+    st.none() | st.lists(st.integers(1, 60), min_size=1, max_size=10),
+)
+def test_a_stream_whose_head_came_before_is_heard_as_a_parser_hears_it(
+    pieces: list[bytes], last: bytes, cuts: list[int] | None
+) -> None:
+    reads = [STREAM_HEAD, *pieces, last] if cuts is None else cut_up(STREAM_HEAD + b"".join(pieces) + last, cuts)
+    for again in (reads, [b"".join(reads[:2]), *reads[2:]]):
+        assert heard(again, streaming_again) == heard(again, connected)
+
+
+async def test_after_a_stream_whose_head_came_before_the_connection_serves_any_other(
+    pool: ConnectionPool, engine: Engine
+) -> None:
+    stream = STREAM_HEAD + b"2\r\nab\r\n"
+    tails = (
+        b"0\r\n\r\n",
+        b"1\r\nc\r\n0\r\n\r\n",
+        b"1\r\nc\r\n0\r\nx-t: 1\r\n\r\n",
+        b"1;odd\r\nd\r\n0\r\n\r\n",
+        b"0\r\n\r\n",
+    )
+    bodies = []
+    for tail in tails:
+        ear, writer = await ask(pool, engine)
+        writer.write(stream)
+        await ear.head.wait()
+        writer.write(tail)
+        await ear.over.wait()
+        bodies.append(ear.body)
+        bodies.append((await answered(pool, engine, OK)).body)
+    assert bodies == [b"ab", b"ok", b"abc", b"ok", b"abc", b"ok", b"abd", b"ok", b"ab", b"ok"]
+    assert engine.connections == 1
 
 
 async def test_a_body_without_a_length_ends_with_the_connection(pool: ConnectionPool, engine: Engine) -> None:
