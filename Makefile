@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo install-vllm real-pair real-curve test test-vllm chaos million idle-streams lint types contracts check format lock lock-vllm clean
+.PHONY: fuzz help install demo install-vllm real-pair real-curve test test-vllm chaos million idle-streams lint types contracts check format lock lock-vllm clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -37,6 +37,11 @@ test: install  ## every test
 
 test-vllm: install  ## the contract tests against real vLLM on this CPU (ten minutes and more; after make install-vllm)
 	$(BIN)/python -m pytest tests/contract tests/house/test_vllm_commands.py -m vllm $(ARGS)
+
+fuzz: install  ## feed what reads bytes of strangers, guided by coverage (a minute each; ARGS="--seconds 300 --target rename")
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --upgrade --target .venv-fuzz \
+	  --requirement tests/fuzz/atheris.lock
+	@PYTHONPATH=.venv-fuzz $(BIN)/python -m tests.fuzz.coverage_guided $(ARGS)
 
 chaos: install  ## kill, freeze, restart and slow engines under load for ten minutes (ARGS="--seconds 60 --seed 7")
 	@$(BIN)/python -m tests.system.chaos.run $(ARGS)

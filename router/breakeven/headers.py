@@ -61,6 +61,9 @@ _is_weight_zero = re.compile(rb" *q=0(?:\.0*)? *").fullmatch
 _SAFE_ID = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-")
 
 
+_CONTROLS = bytes([*range(9), *range(10, 32), 127])
+"""What no phrase may hold (RFC 9112, section 4); llhttp lets it pass, and clients refuse the whole answer for it."""
+
 NO_BODY = frozenset((204, 304))
 """Statuses whose responses have no body whatever their headers say (RFC 9112, section 6.3)."""
 
@@ -170,6 +173,7 @@ def usable_request_id(offered: bytes | None) -> bytes | None:
 
 def read_response_head(status: int, phrase: bytes, pairs: list[Header]) -> ResponseHead:
     """The head of an answer: its declared length, or by what else its body ends (RFC 9112, section 6.3)."""
+    phrase = phrase.translate(None, _CONTROLS)
     lengths = [value for name, value in pairs if name == b"content-length"]
     headers = Headers([pair for pair in pairs if pair[0] != b"content-length"] if lengths else pairs)
     if b"transfer-encoding" in headers.named:

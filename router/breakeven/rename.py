@@ -4,6 +4,7 @@ The engines name the model at the top level of an answer and of each event, and 
 `message` (/v1/messages) of some events. What cannot be read passes through as it came.
 """
 
+import re
 from collections.abc import Callable, Iterable
 
 from msgspec import DecodeError, Struct
@@ -13,8 +14,25 @@ from breakeven.answer import decode
 from breakeven.event_shape import EventShape, shape_of
 from breakeven.json_span import Span, deciding, model_spans, with_model
 
+NUL = b"\0"
+
 LINE_MAX = 2**20
 """Bytes of one line of a stream that are held back until it is complete; a longer line passes through as it came."""
+
+
+SEARCHED_MAX = 2**20
+"""Bytes of an answer that are searched for its model. Of a larger one, which is embeddings, the beginning is looked at
+first: searching and decoding 30 MB would stop the loop for 70 ms.
+"""
+
+_BEGINNING = re.compile(
+    rb'[ \t\n\r]*\{(?:[ \t\n\r]*"[^"\\]*+"[ \t\n\r]*:[ \t\n\r]*(?:"[^"\\]*+"|[\w.+-]++)[ \t\n\r]*,)*?'
+    rb'[ \t\n\r]*"model"[ \t\n\r]*:[ \t\n\r]*("[^"\\]*+")'
+)
+"""Members of the top level that are no lists or objects, and the model among them."""
+
+BEGINNING_MAX = 1024
+"""Engines write a few short members before the data."""
 
 
 class _Answer(Struct):
@@ -26,6 +44,10 @@ _ANSWER = Decoder(_Answer)  # skips the rest: an answer of embeddings is 10 MB o
 
 def rename_answer(body: bytes, alias: str) -> bytes:
     """The JSON answer with its model renamed."""
+    if len(body) > SEARCHED_MAX:
+        beginning = _BEGINNING.match(body, 0, BEGINNING_MAX)
+        if beginning is not None:  # no engine writes a second one, which would be the one that counts
+            return with_model(body, [beginning.span(1)], alias)
     return with_model(body, _deciding_spans(body, _models_of_answer), alias)
 
 
@@ -90,6 +112,8 @@ class StreamRenamer:
 
 
 def _deciding_spans(document: bytes, models_of: Callable[[bytes], Iterable[object]]) -> list[Span]:
+    if document.find(NUL) >= 0:
+        return []  # UTF-16, whose bytes may look like members
     try:
         spans = model_spans(document)
     except ValueError:

@@ -14,7 +14,7 @@ SOURCE_ROOTS = {"router": "breakeven", "policies": "breakeven_policies", "bench"
 GENERATED = ("__pycache__", "dist", "results", ".git", ".hypothesis", ".coverage")
 """Left by tools, ignored by git; with every folder named `.venv*` and `.*_cache`."""
 
-BINARY = (".png", ".gz", ".zst", ".woff2", ".ico", ".safetensors")
+BINARY = (".png", ".gz", ".zst", ".woff2", ".ico", ".safetensors", ".bin")
 
 
 def is_generated(name: str) -> bool:

@@ -153,3 +153,7 @@ def test_only_what_was_asked_for_is_accepted(accepted: bytes | None, asked: bool
 def test_an_answer_says_why_and_by_which_policy_if_one_was_asked() -> None:
     assert why_lines("health", "threshold") == b"x-breakeven-reason: health\r\nx-breakeven-policy: threshold\r\n"
     assert why_lines("not_found", None) == b"x-breakeven-reason: not_found\r\n"
+
+
+def test_a_phrase_loses_what_no_phrase_may_hold() -> None:
+    assert read_response_head(200, b"O\x00K\x1b\x7f \xe9\t!", []).phrase == b"OK \xe9\t!"

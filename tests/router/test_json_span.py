@@ -132,3 +132,21 @@ def test_the_result_reads_as_the_document_with_only_its_model_replaced(
     assert json.loads(result) == expected
     name = json.dumps(model).encode()
     assert result in [document, *(document[:start] + name + document[end:] for start, end in model_spans(document))]
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [b'"model":"a"', b'"model" : "b\\"c"', b'\\"model\\":\\"x\\"', b'"model":5', b'"models":"y"', b'"x"', b","]
+        ),
+        max_size=8,
+    ).map(b" ".join)
+)
+def test_members_are_found_alike_with_and_without_an_escape_in_the_document(document: bytes) -> None:
+    before, behind = model_spans(document), model_spans(document + b'"\\u006d"')
+    assert before == behind
+
+
+def test_the_only_string_of_that_name_counts_where_one_counts_at_all() -> None:
+    assert renamed(b'{"a":{"model":"inner"}}') == b'{"a":{"model":"inner"}}'
+    assert renamed(b'{"model":5,"a":{"model":"inner"}}') == b'{"model":5,"a":{"model":"inner"}}'

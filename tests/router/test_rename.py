@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakeven.rename import LINE_MAX, StreamRenamer, rename_answer
+from breakeven.rename import LINE_MAX, SEARCHED_MAX, StreamRenamer, rename_answer
 
 
 def event(message: Any) -> bytes:
@@ -223,3 +223,30 @@ def test_every_message_reads_as_it_was_but_for_its_model(sent: list[dict[str, An
     assert [json.loads(line[5:]) for line in lines] == [with_alias(message, "response", "message") for message in sent]
     for message in sent:
         assert json.loads(rename_answer(json.dumps(message).encode(), "fast")) == with_alias(message)
+
+
+# --- large answers
+
+
+DATA = b'"data":[%b]' % b",".join([b"0.25"] * (SEARCHED_MAX // 4))
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        (b'{"object":"list", "created" : 1,"ok":true,"model":', b"," + DATA + b',"x":{"model":"inner"}}'),
+        (b"{" + DATA + b',"model":', b"}"),
+        (b'{"x":{"model":"inner"},"model":', b"," + DATA + b"}"),
+        (b'{"a\\"b":1,"model":', b"," + DATA + b"}"),
+    ],
+    ids=["in the beginning", "at the end", "behind an object", "behind an odd name"],
+)
+def test_the_model_of_a_large_answer_is_renamed_wherever_it_stands(before: bytes, behind: bytes) -> None:
+    assert rename_answer(before + b'"org/real"' + behind, "fast") == before + b'"fast"' + behind
+
+
+def test_an_answer_in_utf_16_passes_as_it_came_whatever_its_bytes_look_like() -> None:
+    look = b'"model":"org/real"'.decode("utf-16-le")
+    body = json.dumps({"model": "m", "text": look}, ensure_ascii=False).encode("utf-16-le")
+    assert b'"model":"org/real"' in body
+    assert rename_answer(body, "fast") == body
