@@ -220,6 +220,13 @@ class Settings(BaseSettings):
     )
     drain_timeout_s: Seconds = Field(30.0, description="how long running requests may go on after SIGTERM")
     access_log: str = Field("off", description="one JSON line per request: off, stderr, or a file")
+    journal: str = Field("off", description="one JSON line per decision with its outcome: off, a file, or a folder")
+    # 1 GB in all: three hours at 100 requests per second with a few engines.
+    journal_max_bytes: Whole = Field(
+        100 * 2**20, ge=4096, le=2**40, description="size at which the journal's file is turned over"
+    )
+    journal_files: Whole = Field(10, ge=1, le=1000, description="full files of the journal that are kept")
+    journal_sample: Annotated[Number, Field(ge=0, le=1)] = Field(1.0, description="share of decisions in the journal")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="the router's own log on stderr"
     )

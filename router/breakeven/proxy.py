@@ -35,6 +35,7 @@ from breakeven.shortage import Shortages, Side
 from breakeven.trace_context import TRACEPARENT, trace_parent_of
 from breakeven.upstream import ConnectionPool
 from breakeven_policies.decision import Decision, Refusal, Refuse, Route
+from breakeven_policies.journal import Considered
 from breakeven_policies.policy import Policy
 
 LOG = logging.getLogger(__name__)
@@ -89,6 +90,7 @@ class Proxy:
         self._keys = keys
         self._fleet = fleet
         self._policy = policy
+        self._keeps_considered = settings.journal != "off"
         self._metrics = metrics
         self._recorder = recorder
         self._now = clock
@@ -292,6 +294,8 @@ class Proxy:
         record.decided_s = self._now()
         record.model, record.temperature = viewed.request.model, viewed.request.temperature
         record.policy = decision.policy
+        if self._keeps_considered:
+            record.considered = Considered(viewed.request, snapshot, decision)
         if isinstance(decision, Refuse):
             record.reason = decision.refusal
             raise _refusal(decision, viewed.alias or viewed.request.model)

@@ -6,6 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from breakeven.trace_context import TraceParent
+from breakeven_policies.journal import Considered
 
 
 class Outcome(StrEnum):
@@ -60,7 +61,8 @@ class RequestRecord(Struct):
     the engine that answered in the end; `first_byte_s`: its response head came; `first_token_s`: the first event with
     generated text; `finished_s`: the end. Token counts are the engine's own usage. `attempts` counts backends tried.
     `method` is empty where the request could not be read; `client_key` is the name of the client's key, never the key.
-    `trace`: the trace that it belongs to.
+    `trace`: the trace that it belongs to;
+    `considered`: what the policy was asked, kept only where the journal or a span wants it.
     """
 
     request_id: str
@@ -88,3 +90,4 @@ class RequestRecord(Struct):
     completion_tokens: int | None = None
     client_key: str | None = None
     trace: TraceParent | None = None
+    considered: Considered | None = None

@@ -6,15 +6,13 @@ queue and thread, so that a pipe which nobody reads costs no line of the journal
 """
 
 import logging
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from breakeven.line_file import LineDescriptor, LineFile
+from breakeven.line_file import LineDescriptor
 from breakeven.log_line import log_line
 from breakeven.record import RequestRecord
 
@@ -137,17 +135,6 @@ class Recorders:
         """Have `on_lost` told of what any of them loses."""
         for recorder in self._recorders:
             recorder.tell_losses(on_lost)
-
-
-@contextmanager
-def open_access_log(target: str, date: Callable[[], datetime]) -> Iterator[Recorder]:
-    """The recorder for `access_log`: off, stderr, or a file that is appended to; OSError if it cannot be opened."""
-    if target == "off":
-        yield Recorder(None, date)
-        return
-    place = LineDescriptor(sys.stderr.fileno()) if target == "stderr" else LineFile(Path(target))
-    with recording(place, date, "access", log_line) as recorder:
-        yield recorder
 
 
 @contextmanager

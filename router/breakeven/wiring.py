@@ -25,7 +25,8 @@ from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.probe import Listeners, Prober, Rhythm
 from breakeven.proxy import Proxy
-from breakeven.recorder import Recorder, Recorders, open_access_log
+from breakeven.recorder import Recorder, Recorders
+from breakeven.recorders import UnwritableError, open_recorders
 from breakeven_policies.policy import Policy
 from breakeven_policies.snapshot import Health
 
@@ -194,9 +195,9 @@ async def serve(settings: Settings) -> None:
         loop.add_signal_handler(number, on_signal)
     with ExitStack() as stack:
         try:
-            recorder = stack.enter_context(open_access_log(settings.access_log, utc_now))
-        except OSError as error:
-            raise StartError(f"access_log: cannot write {settings.access_log}: {reason(error)}") from None
+            recorder = stack.enter_context(open_recorders(settings, utc_now))
+        except UnwritableError as unwritable:
+            raise StartError(f"{unwritable}: {reason(unwritable.error)}") from None
         router = Router(settings, recorder)
         for finding in judge_settings(settings):
             LOG.warning("%s", finding.text)

@@ -1,8 +1,6 @@
 """`breakeven.recorder`: a line per request, never a stall, never a secret."""
 
 import json
-import logging
-import os
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +15,6 @@ from breakeven.recorder import (
     Recorder,
     Recorders,
     lines_to,
-    open_access_log,
     recording,
 )
 
@@ -110,34 +107,6 @@ def test_a_full_disk_is_counted_and_told_and_the_next_lines_are_tried_again(capl
     assert lost == [("access", "write_failed", 1)]
     assert [json.loads(line)["request_id"] for line in written] == ["kept"]
     assert "1 lines lost" in caplog.text
-
-
-def test_without_an_access_log_nothing_runs() -> None:
-    with open_access_log("off", now) as recorder:
-        recorder.write(record())
-        assert "access-log" not in {thread.name for thread in threading.enumerate()}
-        recorder.close(1.0)
-
-
-def test_a_file_is_appended_to(tmp_path: Path) -> None:
-    path = tmp_path / "access.log"
-    for request_id in ("one", "two"):
-        with open_access_log(str(path), now) as recorder:
-            recorder.write(record(request_id))
-    assert [json.loads(line)["request_id"] for line in path.read_bytes().splitlines()] == ["one", "two"]
-
-
-def test_a_file_that_cannot_be_written_is_an_error_at_once(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="directory"), open_access_log(str(tmp_path), now):
-        pass
-
-
-def test_standard_error_is_written_to_and_stays_open(capfd: pytest.CaptureFixture[str]) -> None:
-    logging.getLogger(__name__).debug("capfd has replaced the descriptor")
-    with open_access_log("stderr", now) as recorder:
-        recorder.write(record("seen"))
-    os.fstat(2)
-    assert json.loads(capfd.readouterr().err)["request_id"] == "seen"
 
 
 def test_each_recorder_takes_what_it_wants_and_one_that_stalls_costs_the_others_nothing() -> None:

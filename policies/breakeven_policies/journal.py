@@ -1,0 +1,228 @@
+"""One decision and its outcome as one line of JSON: enough to decide it again under another policy, and to compare.
+
+A line holds the parameters of the request (no prompt, no header), the ticket, the fleet as the policy saw it, what was
+decided, and what came of it. It is versioned: `"v":1` comes first. Members may be added without another version, and
+readers pass over what they do not know; a change of meaning is a new version, and a reader says which it can read.
+
+What is left out of the fleet is which models each engine lists: a line tells whether it serves the one of this request
+(`serves`), which is all that capability asks. Every policy decides the same from a line as it did from the fleet.
+Nothing here opens a file: the router writes the lines and the suite reads them.
+"""
+
+import json
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import asdict, replace
+
+from breakeven_policies.capability import serves_model
+from breakeven_policies.decision import Decision, Reason, Refusal, Refuse, Route, Target
+from breakeven_policies.request import RequestView
+from breakeven_policies.snapshot import BackendView, EngineSignals, FleetSnapshot, Health, PoolKind, PoolView
+
+VERSION = 1
+
+MODEL_CHARACTERS_MAX = 200
+"""Clients name the model; a megabyte of name must not become a megabyte of journal."""
+
+GOLDEN = 0x9E3779B97F4A7C15
+"""2**64 divided by the golden ratio: its multiples modulo 2**64 are spread evenly (Knuth, volume 3, section 6.4)."""
+
+
+class Considered(Struct, frozen=True):
+    """What a policy was asked and what it answered; `fleet` as it saw it."""
+
+    request: RequestView
+    fleet: FleetSnapshot
+    decision: Decision
+
+
+class Happened(Struct, frozen=True, omit_defaults=True):
+    """What came of a decision; times are seconds since the request was complete, None: it never happened.
+
+    `outcome`, `pool`, `backend` and `reason` are the words of the access log: `reason` is that of the answer, which is
+    not the decision's where another pool stood in. `token_s` is the time per token after the first one.
+    """
+
+    outcome: str | None = None
+    pool: str | None = None
+    backend: str | None = None
+    reason: str | None = None
+    status: int | None = None
+    attempts: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    bytes_out: int = 0
+    decided_s: float | None = None
+    sent_s: float | None = None
+    first_byte_s: float | None = None
+    first_token_s: float | None = None
+    token_s: float | None = None
+    finished_s: float | None = None
+
+
+class Entry(Struct, frozen=True):
+    """One line. `time`: when the request had ended, ISO 8601 in UTC, as in the access log; `request_id` likewise."""
+
+    time: str
+    request_id: str
+    considered: Considered
+    happened: Happened
+
+
+class _Backend(Struct, frozen=True, omit_defaults=True):
+    name: str
+    health: Health = Health.READY
+    serves: bool = True
+    in_flight: int = 0
+    in_flight_at_scrape: int = 0
+    age_s: float | None = None
+    signals: EngineSignals | None = None
+
+
+class _Pool(Struct, frozen=True, omit_defaults=True):
+    name: str
+    kind: PoolKind
+    backends: tuple[_Backend, ...]
+    method: str = "none"
+    speculative_tokens: int = 0
+
+
+class _Decided(Struct, frozen=True, omit_defaults=True):
+    policy: str
+    reason: Reason | None = None
+    refusal: Refusal | None = None
+    ranking: tuple[str, ...] = ()
+
+
+class _Line(Struct, frozen=True, tag_field="v", tag=VERSION):
+    time: str
+    request_id: str
+    request: RequestView
+    now_s: float
+    pools: tuple[_Pool, ...]
+    decision: _Decided
+    happened: Happened
+
+
+class _Version(Struct, frozen=True):
+    v: int
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Line).decode
+_decode_version = msgspec.json.Decoder(_Version).decode
+
+
+class Encoder:
+    """Writes entries as lines, each with its line end, ASCII. The figures of one scrape are written out once."""
+
+    def __init__(self) -> None:
+        self._signals: dict[str, tuple[EngineSignals, Any]] = {}
+
+    def encode(self, entry: Entry) -> bytes:
+        """The line."""
+        request, fleet, decision = entry.considered.request, entry.considered.fleet, entry.considered.decision
+        pools = tuple(
+            [
+                _Pool(
+                    pool.name,
+                    pool.kind,
+                    tuple([self._backend(backend, request, fleet.now_s) for backend in pool.backends]),
+                    pool.method,
+                    pool.speculative_tokens,
+                )
+                for pool in fleet.pools
+            ]
+        )
+        if request.model is not None:
+            request = replace(request, model=readable(request.model))
+        line = _Line(entry.time, entry.request_id, request, fleet.now_s, pools, _decided(decision), entry.happened)
+        return _encode(line) + b"\n"
+
+    def _backend(self, backend: BackendView, request: RequestView, now_s: float) -> _Backend:
+        age_s = backend.signals_age_s(now_s)
+        return _Backend(
+            backend.name,
+            backend.health,
+            serves_model(backend, request),
+            backend.in_flight,
+            backend.in_flight_at_scrape,
+            None if age_s is None else round(age_s, 6) + 0.0,  # never -0.0
+            None if backend.signals is None else self._written(backend.name, backend.signals),
+        )
+
+    def _written(self, backend: str, signals: EngineSignals) -> Any:
+        """The known figures, as JSON: they are the same objects from one scrape to the next."""
+        known = self._signals.get(backend)
+        if known is not None and known[0] is signals:
+            return known[1]
+        figures = {name: value for name, value in asdict(signals).items() if value not in (None, ())}
+        written = Raw(_encode(figures))
+        self._signals[backend] = (signals, written)
+        return written
+
+
+def decode(line: bytes) -> Entry:
+    """The entry of one line; ValueError says that it is none, or of which version it is."""
+    try:
+        version = _decode_version(line).v
+        if version != VERSION:
+            message = f"a journal line of version {version}; this release reads version {VERSION}"
+            raise ValueError(message)
+        return _entry(_decode(line))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        message = f"not a line of a journal: {error}"
+        raise ValueError(message) from None
+
+
+def is_sampled(ticket: float, share: float) -> bool:
+    """Whether a request is among the `share` (0 to 1) that is written down: the same for the same ticket.
+
+    The ticket is mixed first: a policy may explore with tickets below some bound, and a journal of those alone would
+    tell of nothing else.
+    """
+    return ((int(ticket * 2**53) * GOLDEN) & 0xFFFFFFFFFFFFFFFF) < share * 2**64
+
+
+def readable(text: str) -> str | Any:
+    """A client's word, short and escaped: it must not steer the terminal of whoever reads it, nor break the encoder."""
+    short = text[:MODEL_CHARACTERS_MAX]
+    return short if short.isascii() and short.isprintable() else Raw(json.dumps(short).encode("ascii"))
+
+
+def _decided(decision: Decision) -> _Decided:
+    if isinstance(decision, Refuse):
+        return _Decided(decision.policy, None, decision.refusal)
+    return _Decided(decision.policy, decision.reason, None, tuple([target.backend for target in decision.ranking]))
+
+
+def _entry(line: _Line) -> Entry:
+    fleet = FleetSnapshot(line.now_s, tuple(_pool(pool, line.now_s) for pool in line.pools))
+    decided, pool_of = line.decision, {backend.name: pool.name for pool in fleet.pools for backend in pool.backends}
+    if decided.refusal is not None:
+        decision: Decision = Refuse(decided.refusal, decided.policy)
+    elif decided.reason is not None and pool_of.keys() >= set(decided.ranking):
+        ranking = tuple(Target(pool_of[backend], backend) for backend in decided.ranking)
+        decision = Route(ranking, decided.reason, decided.policy)
+    else:
+        message = "not a line of a journal: it neither routes within its fleet nor refuses"
+        raise ValueError(message)
+    return Entry(line.time, line.request_id, Considered(line.request, fleet, decision), line.happened)
+
+
+def _pool(pool: _Pool, now_s: float) -> PoolView:
+    backends = tuple(
+        BackendView(
+            name=backend.name,
+            health=backend.health,
+            in_flight=backend.in_flight,
+            signals=backend.signals,
+            scraped_at_s=None if backend.age_s is None else now_s - backend.age_s,
+            in_flight_at_scrape=backend.in_flight_at_scrape,
+            models=None if backend.serves else frozenset(),
+        )
+        for backend in pool.backends
+    )
+    return PoolView(pool.name, pool.kind, backends, pool.method, pool.speculative_tokens)
