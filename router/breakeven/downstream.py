@@ -17,18 +17,13 @@ from typing import Protocol, cast
 from breakeven.errors import invalid_request
 from breakeven.headers import response_head
 from breakeven.recent_heads import RecentHeads
-from breakeven.request_reader import BadRequest, Limits, Request, RequestReader
+from breakeven.request_reader import READ_AHEAD_MAX, BadRequest, Limits, Request, RequestReader
 
 LINGER_S = 2.0
 """How long unread input is thrown away after a refusal, so that the client reads the answer before it sees a reset."""
 
-PIPELINED_MAX = 64
-"""Requests that may wait for their turn on one connection. While reading is paused a departure goes unnoticed, so it is
-not paused for the few that a patient client sends ahead.
-"""
-
 PIPELINED_BYTES_MAX = 2**20
-"""Bytes of their bodies."""
+"""Bytes of the bodies of requests that wait for their turn."""
 
 CORK_BYTES = 16 * 1024
 """Larger pieces are written beside their framing instead of being copied into it."""
@@ -239,7 +234,9 @@ class Connection(asyncio.Protocol):
         reader.feed(data, self._now())
         if reader.ready and not self._busy:
             self._next()
-        if reader.ready and (len(reader.ready) >= PIPELINED_MAX or reader.ready_bytes > PIPELINED_BYTES_MAX):
+        if reader.ready and (
+            reader.held or len(reader.ready) >= READ_AHEAD_MAX or reader.ready_bytes > PIPELINED_BYTES_MAX
+        ):
             self._pause_reading()
         if reader.reading:
             self._watch_reading()
@@ -273,6 +270,8 @@ class Connection(asyncio.Protocol):
 
     def _turn(self) -> None:
         """A response is finished: turn to the next request, or wait for one."""
+        if self._paused and self._reader.held and not self._reader.ready:
+            self._reader.go_on(self._now())
         if self._reader.ready:
             # Not from here: a client that pipelines thousands must not deepen the stack.
             asyncio.get_running_loop().call_soon(self._next)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from breakeven.errors import ApiError
 from breakeven.headers import Headers
 from breakeven.recent_heads import RecentHeads
-from breakeven.request_reader import BadRequest, Limits, Request, RequestReader
+from breakeven.request_reader import READ_AHEAD_MAX, BadRequest, Limits, Request, RequestReader
 
 LIMITS = Limits(header_bytes_max=1024, body_bytes_max=4096)
 
@@ -105,11 +105,63 @@ def test_small_requests_that_are_pipelined_are_not_taken_for_one_large_head() ->
     assert not reader.stopped
 
 
+def taken(reader: RequestReader) -> int:
+    """Takes what is ready, and what is held once that is gone; how many requests there were."""
+    count = 0
+    while reader.ready:
+        count += len(reader.ready)
+        reader.ready.clear()
+        if reader.held:
+            reader.go_on(1.0)
+    return count
+
+
 def test_thousands_of_offers_to_upgrade_are_declined_one_by_one() -> None:
     wire = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n" * 2000
     reader = read(wire)
-    assert len(reader.ready) == 2000
+    assert taken(reader) == 2000
     assert not reader.stopped
+
+
+FLOOD = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n" * 5000
+
+
+def test_of_a_flood_only_so_much_is_read_as_may_wait() -> None:
+    reader = read(FLOOD)
+    assert READ_AHEAD_MAX <= len(reader.ready) < 1000
+    assert reader.reading
+    assert taken(reader) == 5000
+    assert (reader.reading, reader.held) == (False, b"")
+
+
+def test_a_flood_ends_where_it_is_wrong() -> None:
+    reader = read(FLOOD[: len(FLOOD) // 2 - 7] + b"BROKEN\r\n\r\n" + FLOOD)
+    while reader.held:
+        reader.ready.clear()
+        reader.go_on(1.0)
+    last = reader.ready[-1]
+    assert isinstance(last, BadRequest)
+    assert reader.stopped
+
+
+def test_what_comes_behind_a_flood_is_read_behind_it_and_an_unfinished_request_stays_one() -> None:
+    reader = read(FLOOD, SIMPLE[:-1])
+    assert taken(reader) == 5000
+    assert reader.reading
+    reader.feed(SIMPLE[-1:], 9.0)
+    assert only(reader).body == b"abc"
+
+
+def test_a_flood_is_forgotten_with_its_client() -> None:
+    reader = read(FLOOD)
+    reader.release()
+    assert (reader.held, reader.reading, list(reader.ready)) == (b"", False, [])
+
+
+def test_a_large_body_full_of_empty_lines_is_one_body() -> None:
+    content = b"\r\n\r\n" * 10_000
+    wire = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % len(content) + content
+    assert only(read(wire, limits=Limits())).body == content
 
 
 def test_a_body_that_announces_too_much_is_refused_before_any_of_it_came() -> None:
