@@ -66,6 +66,8 @@ class Router:
         self.port, self.admin_port = unused_ports(2)
         self.folder = folder
         self.settings = {**QUICK, "port": self.port, "admin_port": self.admin_port, **settings}
+        self.run_by: tuple[str, ...] = ()
+        """What runs its command; must become the router in the end."""
         self.log: list[str] = []
         self._process: asyncio.subprocess.Process | None = None
         self._pumps: list[asyncio.Task[None]] = []
@@ -82,7 +84,7 @@ class Router:
         config = self.folder / f"router-{self.port}.yaml"
         config.write_text(json.dumps(self.settings))  # JSON is YAML
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BREAKEVEN_")}
-        command = [sys.executable, "-m", "breakeven", "serve", "--config", str(config)]
+        command = [*self.run_by, sys.executable, "-m", "breakeven", "serve", "--config", str(config)]
         pipe = asyncio.subprocess.PIPE
         self._process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=environment)
         assert self._process.stdout is not None

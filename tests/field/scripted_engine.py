@@ -38,6 +38,7 @@ class Engine:
 
     def __init__(self, name: str, models: bytes | None = None) -> None:
         self.name = name
+        self.host = "127.0.0.1"
         self.port = 0
         self.models = models or model_list("m")
         self.script: Script = answers()
@@ -72,7 +73,7 @@ class Engine:
     async def listen(self) -> None:
         """Start listening, on the port of last time if there was one."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Connection(self), "127.0.0.1", self.port, backlog=2048)
+        self._server = await loop.create_server(lambda: _Connection(self), self.host, self.port, backlog=2048)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def refuse(self) -> None:
