@@ -164,6 +164,18 @@ ROWS = (
         "Limits",
         (
             Panel(
+                "Waiting for an engine",
+                "short",
+                "Requests that wait because every engine that could serve them has max_in_flight.",
+                (Query("sum(breakeven_queued_requests)", "queued"),),
+            ),
+            Panel(
+                "Time spent waiting",
+                "s",
+                "Of those that waited, by how that ended: expired and full queues are answered with 503.",
+                quantiles("breakeven_queue_wait_seconds", "result", where=""),
+            ),
+            Panel(
                 "Out of descriptors",
                 "short",
                 "Sockets per second that could not be opened. Raise ulimit -n; each streaming request needs two.",

@@ -15,6 +15,8 @@ class Reason(StrEnum):
     CAPABILITY = "capability"
     MODEL = "model"
     HEALTH = "health"
+    CAPACITY = "capacity"
+    """Every ready backend of the wanted pool had as many requests as it may have."""
     NO_SUCH_POOL = "no_such_pool"
     """The policy wanted a kind of pool that is not configured, so another one served the request."""
     LEAST_LOADED = "least_loaded"
@@ -30,6 +32,8 @@ class Refusal(StrEnum):
     UNKNOWN_MODEL = "unknown_model"
     NO_CAPABLE_POOL = "no_capable_pool"
     NO_READY_BACKEND = "no_backend"
+    AT_CAPACITY = "at_capacity"
+    """Every ready backend that could serve it has as many requests as it may have: it may wait for a place."""
 
 
 class Target(Struct, frozen=True):
@@ -55,8 +59,8 @@ class Refuse(Struct, frozen=True):
 
     @property
     def retryable(self) -> bool:
-        """Whether the same request may succeed later: health changes, models and capabilities are configured."""
-        return self.refusal is Refusal.NO_READY_BACKEND
+        """Whether the same request may succeed later: health and load change, models and capabilities do not."""
+        return self.refusal in (Refusal.NO_READY_BACKEND, Refusal.AT_CAPACITY)
 
 
 Decision = Route | Refuse

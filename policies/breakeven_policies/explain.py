@@ -40,11 +40,12 @@ def explain(policy: Policy, request: RequestView, fleet: FleetSnapshot) -> Expla
 
 
 def verdict(pool: PoolView, request: RequestView) -> PoolVerdict:
-    """What stands in the way of this request on this pool: capability first, then health."""
-    able = [backend for backend in capable_backends(pool, request) if backend.health is Health.READY]
+    """What stands in the way of this request on this pool: capability first, then health, then room."""
+    ready = [backend for backend in capable_backends(pool, request) if backend.health is Health.READY]
+    able = [backend for backend in ready if not backend.full]
     obstacle = why_incapable(pool, request)
     if obstacle is None and not able:
-        obstacle = Reason.HEALTH
+        obstacle = Reason.CAPACITY if ready else Reason.HEALTH
     return PoolVerdict(
         pool=pool.name,
         kind=pool.kind,

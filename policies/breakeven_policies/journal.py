@@ -79,6 +79,7 @@ class _Backend(Struct, frozen=True, omit_defaults=True):
     in_flight_at_scrape: int = 0
     age_s: float | None = None
     signals: EngineSignals | None = None
+    in_flight_max: int = 0
 
 
 class _Pool(Struct, frozen=True, omit_defaults=True):
@@ -151,6 +152,7 @@ class Encoder:
             backend.in_flight_at_scrape,
             None if age_s is None else round(age_s, 6) + 0.0,  # never -0.0
             None if backend.signals is None else self._written(backend.name, backend.signals),
+            backend.in_flight_max,
         )
 
     def _written(self, backend: str, signals: EngineSignals) -> Any:
@@ -222,6 +224,7 @@ def _pool(pool: _Pool, now_s: float) -> PoolView:
             scraped_at_s=None if backend.age_s is None else now_s - backend.age_s,
             in_flight_at_scrape=backend.in_flight_at_scrape,
             models=None if backend.serves else frozenset(),
+            in_flight_max=backend.in_flight_max,
         )
         for backend in pool.backends
     )

@@ -1,7 +1,7 @@
 """The contract of a policy, and the steps that all policies share.
 
 A policy is a frozen value with one method. Every decision is taken in one order: what a pool would refuse
-(`capability`), then which backends are ready, then the policy's own preference between the pools that are left.
+(`capability`), then which backends are ready and have room, then the policy's own preference between the pools left.
 Policies in this package state only that preference, as the pools they want; `route` does the rest.
 
 To add one, write `breakeven_policies/mine.py` with a function `build(argument: str | None, threshold: float) -> Policy`
@@ -43,6 +43,7 @@ def route(
 ) -> Decision:
     """Send the request to the least loaded ready backend of the wanted pools, or say by which rule that is impossible.
 
+    A backend that has as many requests as it may have is not eligible now, as if it were not ready.
     Where no wanted pool can take it, the other pools do, and the reason names what stood in the way: it is the policy's
     own only where a wanted pool serves the request. The ranking
     lists up to two backends of the wanted pools and then the best of the others, so that a pool that dies meanwhile
@@ -52,16 +53,23 @@ def route(
     others: list[Candidate] = []
     obstacle: Reason | None = None
     capable_anywhere = False
+    full_pool: PoolView | None = None
     for pool in fleet.pools:
         candidates = first if wanted(pool) else others
         known = len(candidates)
         for backend in capable_backends(pool, request):
             capable_anywhere = True
             if backend.health is READY:
-                candidates.append((pool, backend))
+                if backend.in_flight_max and backend.full:  # no call where there is no limit
+                    full_pool = pool
+                else:
+                    candidates.append((pool, backend))
         if candidates is first and len(first) == known:
-            obstacle = obstacle or why_incapable(pool, request) or Reason.HEALTH
+            stopped = Reason.CAPACITY if full_pool is pool else Reason.HEALTH
+            obstacle = obstacle or why_incapable(pool, request) or stopped
     if not first and not others:
+        if full_pool is not None:
+            return Refuse(Refusal.AT_CAPACITY, policy)
         return _refuse(request, fleet, policy, capable_anywhere=capable_anywhere)
     if not first:
         return Route(_ranking(others, [], request.ticket), obstacle or Reason.NO_SUCH_POOL, policy)

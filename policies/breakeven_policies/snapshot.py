@@ -55,6 +55,7 @@ class BackendView(Struct, frozen=True):
 
     `in_flight` counts this router's own requests there, exactly; `in_flight_at_scrape` is what it was when `signals`
     were read, at `scraped_at_s` on the clock of the snapshot. `models` is None until the engine has listed them.
+    `in_flight_max` is how many this router may have there at once, 0 where it has no such limit.
     """
 
     name: str
@@ -64,6 +65,12 @@ class BackendView(Struct, frozen=True):
     scraped_at_s: float | None = None
     in_flight_at_scrape: int = 0
     models: frozenset[str] | None = None
+    in_flight_max: int = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether it may be given no further request now."""
+        return 0 < self.in_flight_max <= self.in_flight
 
     def signals_age_s(self, now_s: float) -> float | None:
         """Seconds since the last good scrape; None: there was none."""

@@ -44,6 +44,12 @@ from breakeven_policies.registry import build_policy
 from breakeven_policies.request import SamplingDefaults
 from breakeven_policies.snapshot import PoolKind
 
+IN_FLIGHT_MAX = 100_000
+"""More than a process has ports towards one engine: a larger number is a slip."""
+
+QUEUE_MAX = 100_000
+"""Likewise more than it has descriptors for clients."""
+
 
 @dataclass(frozen=True, slots=True)
 class BackendAddress:
@@ -79,6 +85,7 @@ class PoolConfig(_Section):
     speculative_tokens: Whole = Field(default=0, ge=0, le=64)
     api_key: Key = None
     accept_gzip: bool = False
+    max_in_flight: Annotated[Whole, Field(ge=0, le=IN_FLIGHT_MAX)] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -154,7 +161,9 @@ class Settings(BaseSettings):
     baseline: AddressList = Field([], description="address of an engine without speculation")
     speculative: AddressList = Field([], description="address of an engine with speculation, EAGLE-3 for example")
     pools: Annotated[list[PoolConfig], NoDecode, BeforeValidator(yaml_value)] = Field(
-        [], description="any number of pools: name, kind, backends, method, speculative_tokens, api_key, accept_gzip"
+        [],
+        description="any number of pools: name, kind, backends, method, speculative_tokens, api_key, accept_gzip, "
+        "max_in_flight",
     )
 
     host: str = Field("0.0.0.0", description="address on which the OpenAI API is served")  # noqa: S104  # it is a server
@@ -204,6 +213,11 @@ class Settings(BaseSettings):
     engine_frozen_s: Seconds = Field(
         60.0, description="how long an engine may hold requests without making a token before it is out; 0: for ever"
     )
+    max_in_flight: Whole = Field(
+        0, ge=0, le=IN_FLIGHT_MAX, description="requests that an engine may have at once, unless its pool says; 0: any"
+    )
+    queue_max: Whole = Field(512, ge=0, le=QUEUE_MAX, description="requests that may wait where every engine is full")
+    queue_timeout_s: Interval = Field(30.0, description="longest wait for a place at an engine, then 503")
     attempts_max: Whole = Field(
         RANKING_MAX,
         ge=1,
@@ -317,7 +331,12 @@ class Settings(BaseSettings):
         """The pools by name, for the fleet."""
         return tuple(
             PoolSpec(
-                pool.name, pool.kind, pool.method, pool.speculative_tokens, tuple(each.name for each in pool.backends)
+                pool.name,
+                pool.kind,
+                pool.method,
+                pool.speculative_tokens,
+                tuple(each.name for each in pool.backends),
+                self.max_in_flight if pool.max_in_flight is None else pool.max_in_flight,
             )
             for pool in self.pools
         )

@@ -83,6 +83,20 @@ def no_backend(message: str, code: str = "no_backend", retry_after_s: int = 1) -
     return ApiError(503, message, "service_unavailable", code, retry_after_s=retry_after_s)
 
 
+def queue_full(retry_after_s: int) -> ApiError:
+    """Every engine has as many requests as it may have, and so has the queue.
+
+    503 and not 429: it is no fault of this client's, whose next request may find a place; balancers in front that try
+    another router do so on 503.
+    """
+    return no_backend("All engines are busy and too many requests wait already.", "queue_full", retry_after_s)
+
+
+def queue_timeout(retry_after_s: int) -> ApiError:
+    """No engine had a place for the request within the time that a request may wait for one."""
+    return no_backend("All engines were busy for longer than a request may wait.", "queue_timeout", retry_after_s)
+
+
 def internal_error(message: str) -> ApiError:
     """A fault of the router itself; the log says which."""
     return ApiError(500, message, "server_error", "internal_error")

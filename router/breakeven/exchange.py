@@ -49,6 +49,8 @@ class Event(_Word):
     START = auto()
     CONNECTED = auto()
     CONNECT_FAILED = auto()
+    NO_PLACE = auto()
+    """Every backend left in the ranking had as many requests as it may have, for longer than one waits for a place."""
     STALE = auto()
     """A reused connection was lost before any byte of the response."""
     LOST = auto()
@@ -123,6 +125,16 @@ class Exchange:
     def has_next(self) -> bool:
         """Whether another backend of the ranking is left to try."""
         return self.attempt + 1 < len(self.targets)
+
+    @property
+    def left(self) -> tuple[Target, ...]:
+        """The backend being tried and those after it."""
+        return self.targets[self.attempt :]
+
+    def turn_to(self, target: Target) -> None:
+        """Try that one of `left` now, and the others after it in their order."""
+        others = tuple(each for each in self.left if each != target)
+        self.targets = (*self.targets[: self.attempt], target, *others)
 
     def on(self, event: Event) -> Commands:
         """Take one event; the commands are to be carried out before the next one. ValueError: it cannot happen here."""
@@ -203,6 +215,7 @@ TABLE: Mapping[State, Mapping[Event, Cell]] = {
     State.CONNECTING: {
         Event.CONNECTED: SEND,
         Event.CONNECT_FAILED: _no_connection,
+        Event.NO_PLACE: NOT_REACHED,
         Event.CLIENT_GONE: DEPARTED,
         Event.EXPIRED: EXPIRED_BEFORE_HEAD,
     },

@@ -124,6 +124,8 @@ class PoolSpec(Struct, frozen=True):
     method: str
     speculative_tokens: int
     backends: tuple[str, ...]
+    in_flight_max: int = 0
+    """Requests that each backend may have of this router at once; 0: no limit."""
 
 
 class Ejection(Struct, frozen=True):
@@ -144,6 +146,7 @@ class _BackendState:
         "failures",
         "health",
         "in_flight_at_scrape",
+        "in_flight_max",
         "index",
         "models",
         "name",
@@ -155,7 +158,7 @@ class _BackendState:
         "signals",
     )
 
-    def __init__(self, name: str, pool: int, index: int, cells: Cells, place: int) -> None:
+    def __init__(self, name: str, pool: int, index: int, in_flight_max: int, cells: Cells, place: int) -> None:
         self.name = name
         self.cells = cells
         self.place = place
@@ -165,6 +168,7 @@ class _BackendState:
         self.health = Health.UNKNOWN
         self.failures = 0
         self.in_flight_at_scrape = 0
+        self.in_flight_max = in_flight_max
         self.signals: EngineSignals | None = None
         self.scraped_at_s: float | None = None
         self.models: frozenset[str] | None = None
@@ -200,16 +204,26 @@ class _BackendState:
             self.scraped_at_s,
             self.in_flight_at_scrape,
             self.models,
+            self.in_flight_max,
         )
+
+    @property
+    def has_room(self) -> bool:
+        return not self.in_flight_max or self.in_flight < self.in_flight_max
 
 
 NO_EJECTION = Ejection()
 
 
+def _nobody_waits() -> None:
+    """Until somebody wants to know of room."""
+
+
 class Fleet:
     """The state of every configured backend; backend names are unique over all pools.
 
-    `on_health(pool, backend, health)` is called on every change of health, never for a belief that stays the same.
+    `on_health(pool, backend, health)` is called on every change of health, never for a belief that stays the same;
+    `on_room()` where a request has left a backend that may have only so many.
     """
 
     def __init__(
@@ -221,6 +235,7 @@ class Fleet:
         in_flight: InFlight | None = None,
     ) -> None:
         self.on_health = on_health
+        self.on_room: Callable[[], None] = _nobody_waits
         self._ejection = ejection
         self._probe_failures_max = probe_failures_max
         self._specs = pools
@@ -228,7 +243,7 @@ class Fleet:
         self._shared = counts.shared
         self._states = [
             [
-                _BackendState(name, pool, index, counts.cells, counts.place(spec.name, name))
+                _BackendState(name, pool, index, spec.in_flight_max, counts.cells, counts.place(spec.name, name))
                 for index, name in enumerate(spec.backends)
             ]
             for pool, spec in enumerate(pools)
@@ -278,6 +293,11 @@ class Fleet:
         """What is believed of one backend; KeyError if it is not configured."""
         return self._by_name[backend].shown
 
+    def has_room(self, backend: str) -> bool:
+        """Whether one backend may be given a further request; never one that is not configured any more."""
+        state = self._by_name.get(backend)
+        return state is not None and state.has_room
+
     def _look_elsewhere(self) -> None:
         """See what other processes have in flight now."""
         self._in_flight.look()
@@ -300,6 +320,8 @@ class Fleet:
             message = f"a request finished on {state.name} that never started there"
             raise ValueError(message)
         state.cells[state.place] -= 1.0
+        if state.in_flight_max:
+            self.on_room()
         if event.answered:
             state.failed_in_a_row = 0
         elif event.answered is False:

@@ -108,6 +108,11 @@ LINES_LOST = Metric(
     ("log", "why"),
 )  # fmt: skip
 CLIENT_CONNECTIONS = Metric("breakeven_client_connections", _GAUGE, "Open connections of clients.")
+QUEUED = Metric("breakeven_queued_requests", _GAUGE, "Requests that wait for a place at an engine (max_in_flight).")
+QUEUE_WAIT = Metric(
+    "breakeven_queue_wait_seconds", _HISTOGRAM, "How long requests waited for a place at an engine, by how that ended.",
+    ("result",), FIRST_TOKEN_SECONDS,
+)  # fmt: skip
 SHORTAGES = Metric(
     "breakeven_descriptor_shortages_total", _COUNTER,
     "Sockets that could not be had because the router has no descriptors (or memory) left, by what they were for.",
@@ -119,8 +124,8 @@ BUILD_INFO = Metric("breakeven_build_info", _GAUGE, "1 for the running version."
 TABLE = (
     REQUESTS, IN_FLIGHT, DECISION, ADDED_LATENCY, FIRST_TOKEN, TOKEN_TIME, DURATION, PROMPT_TOKENS, COMPLETION_TOKENS,
     ATTEMPTS, READY, HEALTH_CHANGES, PROBE_FAILURES, SCRAPE_FAILURES, ENGINE_RUNNING, ENGINE_WAITING, ENGINE_KV_USAGE,
-    ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, LINES_LOST, CLIENT_CONNECTIONS, SHORTAGES,
-    POLICY_INFO, BUILD_INFO,
+    ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, LINES_LOST, CLIENT_CONNECTIONS, QUEUED,
+    QUEUE_WAIT, SHORTAGES,    POLICY_INFO, BUILD_INFO,
 )  # fmt: skip
 
 BY_NAME = {metric.name: metric for metric in TABLE}

@@ -21,7 +21,7 @@ from breakeven import metric_table as table
 from breakeven.fleet import PoolSpec, Scraped
 from breakeven.ledger import Labels, Ledger, totals
 from breakeven.metric_table import Metric, MetricKind
-from breakeven.record import Outcome, RequestRecord
+from breakeven.record import Outcome, RequestRecord, Waited
 from breakeven.shortage import Side
 from breakeven.signal_window import SignalWindow
 from breakeven_policies.snapshot import BackendView, FleetSnapshot, Health
@@ -107,6 +107,8 @@ class Metrics:
         self._counts = {name: Count(metric, ledger) for name, metric in table.BY_NAME.items() if not metric.buckets}
         self._attempts = self._counts[table.ATTEMPTS.name]
         self._connections = self._counts[table.CLIENT_CONNECTIONS.name].place(())
+        self._queued = self._counts[table.QUEUED.name].place(())
+        self._waits = {how: Histogram(table.QUEUE_WAIT, (how,), ledger) for how in Waited}
         self._decision = Histogram(table.DECISION, (), ledger)
         self._added_latency = Histogram(table.ADDED_LATENCY, (), ledger)
         self._pool_series: dict[str, PoolSeries] = {}
@@ -154,17 +156,31 @@ class Metrics:
     def client_connections(self, count: int) -> None:
         self._cells[self._connections] = float(count)
 
+    @property
+    def queued(self) -> int:
+        """Requests of this process that wait for a place at an engine."""
+        return int(self._cells[self._queued])
+
+    @queued.setter
+    def queued(self, count: int) -> None:
+        self._cells[self._queued] = float(count)
+
+    def waited(self, how: Waited, wait_s: float) -> None:
+        """A request does not wait for a place any more."""
+        self._waits[how].observe(wait_s)
+
     def observe(self, record: RequestRecord) -> None:
         """A request has finished."""
         self._count_request(record)
         pool, received_s, finished_s = record.pool, record.received_s, record.finished_s
-        if record.decided_s is not None:
+        waited = record.waited_s is not None  # for a place: what the engines took, not the router
+        if record.decided_s is not None and not waited:
             self._decision.observe(record.decided_s - received_s)
         if pool is None or finished_s is None:
             return
         series = self._pool_series.get(pool) or self._series_of(pool)
         series.duration.observe(finished_s - received_s)
-        if record.attempts == 1 and record.sent_s is not None:
+        if record.attempts == 1 and record.sent_s is not None and not waited:
             self._added_latency.observe(record.sent_s - received_s)
         if record.prompt_tokens is not None:
             self._cells[series.prompt_tokens] += record.prompt_tokens

@@ -11,6 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from breakeven import downstream
+from breakeven.admission import Admission
 from breakeven.api_keys import ApiKeys
 from breakeven.body import Viewed, rename_model, view
 from breakeven.coding import Decoder
@@ -26,6 +27,7 @@ from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.own_pages import OwnPages
 from breakeven.passage import GZIP
+from breakeven.queued import Queued
 from breakeven.recent_heads import RecentHeads
 from breakeven.record import Outcome, RequestRecord
 from breakeven.recorder import Recorder, Recorders
@@ -106,6 +108,8 @@ class Proxy:
             settings.client_body_timeout_s,
             admit=None if keys is None else keys.admit,
         )
+        self.line = Admission(settings.queue_max, settings.queue_timeout_s, clock, metrics)
+        fleet.on_room = self.line.soon
         shortages = Shortages(metrics.shortage, clock)
         no_engine = partial(shortages.tell, Side.ENGINES)
         self._edge = Edge(
@@ -113,6 +117,7 @@ class Proxy:
                 address.name: _engine(address, settings, clock, no_engine, keys) for address in settings.addresses()
             },
             fleet=fleet,
+            line=self.line,
             now=clock,
             first_byte_timeout_s=settings.first_byte_timeout_s,
             idle_timeout_s=settings.idle_timeout_s,
@@ -153,6 +158,7 @@ class Proxy:
         self._listener.close()
         if self._sweeping is not None:
             self._sweeping.cancel()
+        self.line.close()
         for engine in self._edge.engines.values():
             engine.connections.close()
 
@@ -227,13 +233,27 @@ class Proxy:
         visit.record.finished_s = self._now()
         self._report(visit.record)
 
-    def dispatch(self, visit: Visit, endpoint: Endpoint, decoded: bytes | None) -> None:
-        """View, decide, relay. `decoded`: the body out of its content coding, None where it has none. ApiError: no."""
+    def dispatch(
+        self, visit: Visit, endpoint: Endpoint, decoded: bytes | None, waited: tuple[Viewed, Route] | None = None
+    ) -> None:
+        """View, decide, relay. `decoded`: the body out of its content coding, None where it has none. ApiError: no.
+
+        `waited`: it was viewed before, had to wait, and has a route now.
+        """
         request = visit.request
         content_type = request.headers.named.get(b"content-type", b"").decode("latin-1")
         body = request.body if decoded is None else decoded
-        viewed = view(endpoint, body, content_type, self._models, self._chance.random())
-        route = self._decide(viewed, visit.record)
+        if waited is not None:
+            viewed, route = waited
+        else:
+            viewed = view(endpoint, body, content_type, self._models, self._chance.random())
+            if self.line.due:  # who waits comes first
+                self.line.ask()
+            decided = self.decide(viewed, visit.record)
+            if decided is None:
+                self._wait(visit, endpoint, decoded, viewed)
+                return
+            route = decided
         if viewed.alias is not None and viewed.request.model is not None:
             # A renamed body is sent as it is read here, so its coding is gone with its old name.
             body = rename_model(endpoint, body, content_type, viewed.request.model)
@@ -282,8 +302,18 @@ class Proxy:
             decoder = Decoder(coding.decode("latin-1"), self._limits.body_bytes_max)
             Inflation(self, visit, endpoint, decoder).step()
 
-    def _decide(self, viewed: Viewed, record: RequestRecord) -> Route:
-        """Ask the policy. ApiError where it refuses."""
+    def _wait(self, visit: Visit, endpoint: Endpoint, decoded: bytes | None, viewed: Viewed) -> None:
+        """Let a request wait for a place at an engine. ApiError where too many do."""
+
+        def go(route: Route) -> None:
+            self.dispatch(visit, endpoint, decoded, (viewed, route))
+
+        queued = Queued(self, visit, viewed, go, self._now)
+        queued.wait(len(visit.request.body) + len(decoded or b""))
+        visit.client.attach(queued)
+
+    def decide(self, viewed: Viewed, record: RequestRecord) -> Route | None:
+        """Ask the policy; None: it may wait for a place. ApiError where it refuses."""
         snapshot = self._fleet.snapshot(self._now())
         policy = self._policy.current
         try:
@@ -298,6 +328,8 @@ class Proxy:
             record.considered = Considered(viewed.request, snapshot, decision)
         if isinstance(decision, Refuse):
             record.reason = decision.refusal
+            if decision.refusal is Refusal.AT_CAPACITY:
+                return None
             raise _refusal(decision, viewed.alias or viewed.request.model)
         record.reason = decision.reason
         return decision

@@ -54,12 +54,22 @@ class AttemptResult(StrEnum):
     ABANDONED = "abandoned"
 
 
+class Waited(StrEnum):
+    """How a wait for a place at an engine ended."""
+
+    SERVED = "served"
+    EXPIRED = "expired"
+    LEFT = "left"
+    REFUSED = "refused"
+
+
 class RequestRecord(Struct):
     """Filled in while a request lives. Times are seconds on the monotonic clock of the loop; None: it never happened.
 
     `received_s`: the body was complete; `decided_s`: the policy had answered; `sent_s`: the request was written to
     the engine that answered in the end; `first_byte_s`: its response head came; `first_token_s`: the first event with
     generated text; `finished_s`: the end. Token counts are the engine's own usage. `attempts` counts backends tried.
+    `waited_s` is how long it waited for a place at an engine, where it had to.
     `method` is empty where the request could not be read; `client_key` is the name of the client's key, never the key.
     `trace`: the trace that it belongs to;
     `considered`: what the policy was asked, kept only where the journal or a span wants it.
@@ -91,3 +101,4 @@ class RequestRecord(Struct):
     client_key: str | None = None
     trace: TraceParent | None = None
     considered: Considered | None = None
+    waited_s: float | None = None

@@ -7,13 +7,16 @@ go on in the same turn of the loop in which they came: nothing is held back, not
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from msgspec import Struct
 
 from breakeven import downstream, upstream
+from breakeven.admission import Admission
 from breakeven.errors import ApiError, no_backend, shutting_down, upstream_error, upstream_timeout
 from breakeven.exchange import Command, Event, Exchange
 from breakeven.fleet import ConnectRefused, Finished, Fleet, Started
+from breakeven.further_attempt import FurtherAttempt, finds_place
 from breakeven.headers import (
     CORS_ANSWERS,
     REQUEST_DROPPED,
@@ -96,12 +99,13 @@ def engine_at(
 class Edge(Struct, frozen=True):
     """What all relays of a process share.
 
-    `is_well` asks a backend now whether it is well; `report` takes every finished record, `attempted` every end of
-    an attempt.
+    `line` is where a request waits for a place; `is_well` asks a backend now whether it is well; `report` takes every
+    finished record, `attempted` every end of an attempt.
     """
 
     engines: Mapping[str, Engine]
     fleet: Fleet
+    line: Admission
     now: Callable[[], float]
     first_byte_timeout_s: float
     idle_timeout_s: float
@@ -146,7 +150,7 @@ class Relay:
         self._exchange = exchange
         self._shipment = shipment
         self._record = record
-        self._opening: upstream.Opening | None = None
+        self._opening: upstream.Opening | FurtherAttempt | None = None
         self._connection: upstream.Connection | None = None
         self._engine: Engine | None = None
         self._head: ResponseHead | None = None
@@ -256,6 +260,11 @@ class Relay:
         """Take an idle connection to the current target, or open one."""
         self._leave()
         self._ended = False
+        if self._record.attempts and not finds_place(self._exchange, self._edge.fleet):  # the policy sees to the first
+            give_up = partial(self._on, Event.NO_PLACE)
+            self._opening = FurtherAttempt(self._edge.line, self._edge.fleet, self._exchange, self.connect, give_up)
+            self._opening.wait(len(self._shipment.body))
+            return
         target = self._exchange.target
         self._engine = engine = self._edge.engines[target.backend]
         self._edge.fleet.apply(engine.started)

@@ -64,6 +64,7 @@ def fleets(draw: st.DrawFn) -> FleetSnapshot:
                 draw(st.none() | st.floats(0, 100)),
                 draw(st.integers(0, 50)),
                 draw(st.none() | st.frozensets(st.sampled_from(["m", "m-lora", "other"]))),
+                draw(st.sampled_from([0, 0, 1, 25, 2000])),
             )
             for _ in range(draw(st.integers(0, 4)))
         )

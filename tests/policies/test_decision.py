@@ -18,5 +18,5 @@ def test_no_word_means_two_things() -> None:
 
 
 @pytest.mark.parametrize("refusal", Refusal)
-def test_only_what_health_alone_prevents_may_succeed_later(refusal: Refusal) -> None:
-    assert Refuse(refusal, "any").retryable is (refusal is Refusal.NO_READY_BACKEND)
+def test_only_what_health_or_load_alone_prevents_may_succeed_later(refusal: Refusal) -> None:
+    assert Refuse(refusal, "any").retryable is (refusal in {Refusal.NO_READY_BACKEND, Refusal.AT_CAPACITY})

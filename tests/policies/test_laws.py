@@ -12,7 +12,7 @@ from breakeven_policies.decision import Decision, Refusal, Refuse, Route
 from breakeven_policies.policy import RANKING_MAX, Policy
 from breakeven_policies.registry import build_policy, policy_names
 from breakeven_policies.request import RequestView
-from breakeven_policies.snapshot import FleetSnapshot, Health
+from breakeven_policies.snapshot import FleetSnapshot, Health, PoolView
 from tests.policies.fleets import fleets, requests
 
 EVERY_POLICY = [build_policy(f"{name}:p0" if name == "pinned" else name) for name in policy_names()]
@@ -22,13 +22,21 @@ any_case = given(fleet=fleets(), request=requests())
 
 
 def able(fleet: FleetSnapshot, request: RequestView) -> set[str]:
-    """The names of all backends that are ready and would accept the request."""
+    """The names of all backends that are ready, have room and would accept the request."""
     return {
         backend.name
         for pool in fleet.pools
         for backend in pool.backends
-        if backend.health is Health.READY and pool_can_sample(pool, request) and serves_model(backend, request)
+        if backend.health is Health.READY
+        and not backend.full
+        and pool_can_sample(pool, request)
+        and serves_model(backend, request)
     }
+
+
+def without_limits(pool: PoolView) -> PoolView:
+    """The same pool, whose backends may have any number of requests."""
+    return replace(pool, backends=tuple(replace(backend, in_flight_max=0) for backend in pool.backends))
 
 
 def names(decision: Decision) -> list[str]:
@@ -88,12 +96,14 @@ def test_the_order_of_backends_does_not_matter(
 
 @every_policy
 @any_case
-def test_a_refusal_is_retryable_only_where_health_alone_is_missing(
+def test_a_refusal_is_retryable_only_where_health_or_room_alone_is_missing(
     policy: Policy, fleet: FleetSnapshot, request: RequestView
 ) -> None:
     decision = policy.decide(request, fleet)
     if isinstance(decision, Refuse):
-        assert decision.retryable == (decision.refusal is Refusal.NO_READY_BACKEND)
+        assert decision.retryable == (decision.refusal in {Refusal.NO_READY_BACKEND, Refusal.AT_CAPACITY})
+        roomy = replace(fleet, pools=tuple(without_limits(pool) for pool in fleet.pools))
+        assert (decision.refusal is Refusal.AT_CAPACITY) == bool(able(roomy, request))
         if decision.refusal is Refusal.UNKNOWN_MODEL:
             assert not any(serves_model(backend, request) for pool in fleet.pools for backend in pool.backends)
 
@@ -119,8 +129,9 @@ def test_more_load_never_improves_a_rank(policy: Policy, fleet: FleetSnapshot, r
                 for pool in fleet.pools
             ),
         )
-        ranking = names(policy.decide(request, heavier))
-        assert name not in ranking[:place]
+        decided = policy.decide(request, heavier)
+        if isinstance(decided, Route):  # else the load was the last that it may have
+            assert name not in names(decided)[:place]
 
 
 @every_policy

@@ -52,6 +52,25 @@ def test_what_stands_in_the_way_of_the_wanted_pool_is_the_reason() -> None:
     assert route(request(), state, "any", Reason.PINNED, to_plain).reason is Reason.HEALTH
 
 
+def test_a_full_wanted_pool_is_passed_over_for_another_and_the_reason_says_so() -> None:
+    state = fleet(plain(backend("base-0", 4, in_flight_max=4)), speculative(backend("spec-0")))
+    decision = route(request(), state, "any", Reason.PINNED, to_plain)
+    assert isinstance(decision, Route)
+    assert (decision.ranking[0].backend, decision.reason) == ("spec-0", Reason.CAPACITY)
+
+
+def test_a_request_that_only_full_backends_could_serve_may_wait() -> None:
+    full, down = backend("a", 2, in_flight_max=2), backend("b", health=Health.DOWN, in_flight_max=2)
+    decision = route(request(), fleet(plain(full, down)), "any", Reason.PINNED, to_plain)
+    assert decision == Refuse(Refusal.AT_CAPACITY, "any")
+    assert decision.retryable
+
+
+def test_a_full_pool_is_no_reason_to_break_a_capability() -> None:
+    state = fleet(plain(backend("a", 1, in_flight_max=1)), speculative(backend("b")))
+    assert route(request(min_p=0.1), state, "any", Reason.PINNED, to_plain) == Refuse(Refusal.AT_CAPACITY, "any")
+
+
 def test_where_no_pool_is_of_the_wanted_kind_the_reason_says_so() -> None:
     assert route(request(), pair(), "any", Reason.PINNED, lambda _: False).reason is Reason.NO_SUCH_POOL
 

@@ -28,6 +28,19 @@ def test_a_scrape_that_is_behind_never_hides_our_own_requests() -> None:
     assert view.load == 6
 
 
+def test_a_backend_without_a_limit_is_never_full() -> None:
+    assert not BackendView("b", in_flight=10_000).full
+
+
+def test_a_backend_is_full_from_its_last_place_on() -> None:
+    assert [BackendView("b", in_flight=count, in_flight_max=2).full for count in (0, 1, 2, 3)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
 def test_the_age_of_a_scrape_is_unknown_where_there_was_none() -> None:
     assert BackendView("b").signals_age_s(10.0) is None
     assert BackendView("b", scraped_at_s=7.5).signals_age_s(10.0) == 2.5

@@ -232,3 +232,14 @@ def test_a_yaml_file_with_everything_is_read(tmp_path: Path) -> None:
     found = settings(config=path)
     assert (found.port, found.policy, found.aliases) == (80, "pinned:eagle", {"fast": "m"})
     assert len(found.addresses()) == 3
+
+
+def test_a_pools_own_limit_goes_before_the_one_for_all() -> None:
+    pools = [
+        {"name": "a", "kind": "plain", "backends": ["http://x:1"]},
+        {"name": "b", "kind": "plain", "backends": ["http://x:2"], "max_in_flight": 3},
+        {"name": "c", "kind": "plain", "backends": ["http://x:3"], "max_in_flight": 0},
+    ]
+    specs = Settings(pools=pools, max_in_flight=8).pool_specs()
+    assert [spec.in_flight_max for spec in specs] == [8, 3, 0]
+    assert [spec.in_flight_max for spec in Settings(pools=pools).pool_specs()] == [0, 3, 0]

@@ -14,6 +14,8 @@ EVERY_ERROR = [
     errors.unknown_model("\ud83d" + "x" * 10_000),
     errors.too_large(1),
     errors.no_backend("none"),
+    errors.queue_full(3),
+    errors.queue_timeout(3),
     errors.no_capable_pool(),
     errors.shutting_down(),
     errors.upstream_error(),
@@ -42,7 +44,7 @@ def test_each_is_short_and_ascii(error: errors.ApiError) -> None:
 
 
 def test_only_what_may_succeed_later_says_when_to_retry() -> None:
-    assert [error.status for error in EVERY_ERROR if error.retry_after_s is not None] == [503, 503]
+    assert [error.status for error in EVERY_ERROR if error.retry_after_s is not None] == [503] * 4
 
 
 def test_inside_a_stream_an_error_is_an_event_and_then_the_end() -> None:

@@ -116,6 +116,19 @@ def test_engines_that_cannot_be_reached_or_cannot_serve_are_not_lost() -> None:
     assert machine.target == C
 
 
+def test_another_backend_that_is_left_may_be_tried_first() -> None:
+    machine = exchange(A, B, C, after=(Event.START, Event.CONNECT_FAILED))
+    assert machine.left == (B, C)
+    machine.turn_to(C)
+    assert (machine.target, machine.targets) == (C, (A, C, B))
+
+
+def test_where_no_backend_left_has_a_place_the_router_answers_itself() -> None:
+    machine = exchange(A, B, after=(Event.START, Event.CONNECT_FAILED))
+    assert machine.on(Event.NO_PLACE) == (Command.ANSWER_ERROR, Command.FINISH)
+    assert machine.outcome is Outcome.REFUSED
+
+
 def test_a_request_that_timed_out_is_not_sent_again() -> None:
     machine = exchange(A, B, after=(Event.START, Event.CONNECTED))
     assert machine.on(Event.FIRST_BYTE_TIMEOUT) == (Command.ABORT_UPSTREAM, Command.ANSWER_ERROR, Command.FINISH)

@@ -98,6 +98,33 @@ def test_one_good_probe_makes_a_backend_ready(watched: Watched) -> None:
     assert watched.changes == [("speculative", "spec-0", Health.READY)]
 
 
+def test_a_backend_has_room_up_to_its_limit_and_every_end_is_told() -> None:
+    fleet = Fleet(
+        (PoolSpec("p", PoolKind.PLAIN, "none", 0, ("a",), 2), PoolSpec("q", PoolKind.PLAIN, "none", 0, ("b",)))
+    )
+    told: list[bool] = []
+    fleet.on_room = lambda: told.append(fleet.has_room("a"))
+    for _ in range(2):
+        assert fleet.has_room("a")
+        fleet.apply(Started("a"))
+        fleet.apply(Started("b"))
+    assert not fleet.has_room("a")
+    assert [backend.full for pool in fleet.snapshot(0.0).pools for backend in pool.backends] == [True, False]
+    fleet.apply(Finished("b"))
+    assert told == []
+    fleet.apply(Finished("a"))
+    assert told == [True]
+    assert fleet.has_room("b")
+    assert not fleet.has_room("nobody")
+
+
+def test_room_is_nobodys_business_until_somebody_asks() -> None:
+    fleet = Fleet((PoolSpec("p", PoolKind.PLAIN, "none", 0, ("a",), 1),))
+    fleet.apply(Started("a"))
+    fleet.apply(Finished("a"))
+    assert fleet.has_room("a")
+
+
 def test_a_belief_that_stays_the_same_is_not_reported(watched: Watched) -> None:
     for _ in range(3):
         watched.fleet.apply(ProbeSucceeded("spec-0"))

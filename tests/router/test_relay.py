@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from breakeven.admission import Admission
 from breakeven.errors import shutting_down, upstream_error, upstream_timeout
 from breakeven.exchange import Exchange
 from breakeven.fleet import Fleet, PoolSpec, ProbeSucceeded
@@ -15,6 +16,7 @@ from breakeven.relay import Edge, Relay, Shipment, engine_at
 from breakeven.upstream import NoConnection
 from breakeven_policies.decision import Target
 from breakeven_policies.snapshot import Health, PoolKind
+from tests.router.test_admission import Watcher
 
 STREAM_CUT = upstream_error().event()
 
@@ -110,12 +112,21 @@ class FakePool:
 class Stage:
     """A relay over two backends, `a` and `b` of the pool `p`."""
 
-    def __init__(self, *, first_byte_timeout_s: float = 0.0, idle_timeout_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        first_byte_timeout_s: float = 0.0,
+        idle_timeout_s: float = 0.0,
+        in_flight_max: int = 0,
+        queue_max: int = 1,
+    ) -> None:
         self.now_s = 0.0
-        self.fleet = Fleet((PoolSpec("p", PoolKind.PLAIN, "none", 0, ("a", "b")),))
+        self.fleet = Fleet((PoolSpec("p", PoolKind.PLAIN, "none", 0, ("a", "b"), in_flight_max),))
         for name in "ab":
             self.fleet.apply(ProbeSucceeded(name))
         self.pools = {name: FakePool() for name in "ab"}
+        self.line = Admission(queue_max, 10.0, lambda: self.now_s, Watcher())
+        self.fleet.on_room = self.line.soon
         self.reported: list[RequestRecord] = []
         self.attempts: list[tuple[str, str, str]] = []
         self.well: asyncio.Future[bool] | None = None
@@ -124,7 +135,7 @@ class Stage:
             for name in "ab"
         }
         self.edge = Edge(
-            engines, self.fleet, lambda: self.now_s, first_byte_timeout_s, idle_timeout_s, self.is_well,
+            engines, self.fleet, self.line, lambda: self.now_s, first_byte_timeout_s, idle_timeout_s, self.is_well,
             self.reported.append, lambda *attempt: self.attempts.append(attempt),
         )  # fmt: skip
         self.client = FakeClient()
@@ -233,12 +244,12 @@ def test_what_an_engine_says_to_browsers_goes_on_where_the_router_says_nothing(s
 
 
 def test_another_pool_that_serves_what_the_chosen_one_failed_says_so(stage: Stage) -> None:
-    stage.edge.engines["c"] = engine_at("b", "q", b"host-b", None, stage.pools["b"], accepts_gzip=False)
+    stage.edge.engines["b"] = engine_at("b", "q", b"host-b", None, stage.pools["b"], accepts_gzip=False)
     shipment = Shipment(
         method=b"POST", target=b"/", headers=Headers([]), body=b"{}", coded_body=None, decoded=False, alias=None,
         must_end=True, lines=b"",
     )  # fmt: skip
-    targets = (Target("p", "a"), Target("q", "c"))
+    targets = (Target("p", "a"), Target("q", "b"))
     relay = Relay(stage.edge, stage.client, Exchange(targets), shipment, stage.record)
     relay.start()
     relay.on_connect_failed(NoConnection.REFUSED)

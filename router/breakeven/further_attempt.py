@@ -1,0 +1,55 @@
+"""A further attempt at a request needs a place at an engine too, and waits where all that are left are full."""
+
+from collections.abc import Callable
+
+from breakeven.admission import Admission
+from breakeven.exchange import Exchange
+from breakeven.fleet import Fleet
+from breakeven.record import Waited
+
+
+def finds_place(exchange: Exchange, fleet: Fleet) -> bool:
+    """Turn to the first backend left in the ranking that may have a further request."""
+    for target in exchange.left:
+        if fleet.has_room(target.backend):
+            exchange.turn_to(target)
+            return True
+    return False
+
+
+class FurtherAttempt:
+    """The `Guest` that waits; then `connect`, or `give_up` where nothing became free in time."""
+
+    def __init__(
+        self,
+        line: Admission,
+        fleet: Fleet,
+        exchange: Exchange,
+        connect: Callable[[], None],
+        give_up: Callable[[], None],
+    ) -> None:
+        self._line = line
+        self._fleet = fleet
+        self._exchange = exchange
+        self._connect = connect
+        self._give_up = give_up
+
+    def wait(self, size_bytes: int) -> None:
+        """From now on; where too many wait already it is given up at once."""
+        if not self._line.wait(self, tuple([target.backend for target in self._exchange.left]), size_bytes):
+            self._give_up()
+
+    def drop(self) -> None:
+        """Wait no more, and tell nobody."""
+        self._line.leave(self)
+
+    def try_place(self) -> Waited | None:
+        """Go where there is room now."""
+        if not finds_place(self._exchange, self._fleet):
+            return None
+        self._connect()
+        return Waited.SERVED
+
+    def too_late(self) -> None:
+        """There was none in time."""
+        self._give_up()
