@@ -1,4 +1,4 @@
-"""B51: no hidden cap: six hundred streams are at the engine at once, and the router's own pages do not wait for them."""
+"""B51: no hidden cap: six hundred streams are at the engine at once, and pages of our own do not wait for them."""
 
 import asyncio
 

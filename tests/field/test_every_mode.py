@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from breakeven.endpoints import EndpointTable
 from tests.field.client import body
 from tests.field.scripts import ANSWER, LAST_CHUNK, answers, streams
 from tests.field.stage import BASE, Stage, staged
@@ -39,6 +40,22 @@ async def test_b42_a_thousand_events_come_whole_with_their_terminator(stage: Sta
             assert reply["x-breakeven-policy"] == policy
             if policy.startswith("pinned:"):
                 assert (pool, reply["x-breakeven-reason"]) == (policy.removeprefix("pinned:"), "pinned")
+
+
+FORM = "form-of-the-test"
+PARTS = {"model": "m", "temperature": "0.2", "stream": "true"}
+MULTIPART = "".join(f'--{FORM}\r\nContent-Disposition: form-data; name="{n}"\r\n\r\n{v}\r\n' for n, v in PARTS.items())
+
+
+@pytest.mark.parametrize("path", sorted({endpoint.path for endpoint in EndpointTable()} - set(ENDPOINTS)))
+async def test_b42_every_other_endpoint_passes_on_a_stream_to_its_terminator_too(stage: Stage, path: str) -> None:
+    stage.script(streams(EVENTS[-20:]))
+    content, kind = body(stream=True, input="x", query="x", documents=["y"], text_1="x", text_2="y"), "application/json"
+    if "/audio/" in path:
+        content, kind = f"{MULTIPART}--{FORM}--\r\n".encode(), f"multipart/form-data; boundary={FORM}"
+    _, seen, reply = await stage.routed(content, path=path, headers=[("Content-Type", kind)])
+    assert (reply.body, reply.complete, reply.raw.endswith(LAST_CHUNK)) == (b"".join(EVENTS[-20:]), True, True)
+    assert (seen.target, seen.body) == (path, content)
 
 
 async def test_b42_a_connection_serves_stream_after_answer_after_stream(stage: Stage) -> None:
