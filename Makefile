@@ -75,9 +75,9 @@ lock-vllm: install  ## resolve what .venv-vllm holds (needs uv); torch is not am
 
 lock: install  ## resolve the dependencies anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
-	  --extra bench --group dev pyproject.toml -o requirements-dev.lock
+	  --extra bench --extra otel --group dev pyproject.toml -o requirements-dev.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
-	  --constraints requirements-dev.lock pyproject.toml -o requirements.lock
+	  --extra otel --constraints requirements-dev.lock pyproject.toml -o requirements.lock
 
 clean:  ## remove what was built here
 	rm -rf $(VENV) dist results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -55,6 +55,7 @@ class Happened(Struct, frozen=True, omit_defaults=True):
     completion_tokens: int | None = None
     bytes_out: int = 0
     decided_s: float | None = None
+    waited_s: float | None = None
     sent_s: float | None = None
     first_byte_s: float | None = None
     first_token_s: float | None = None

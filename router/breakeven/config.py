@@ -241,6 +241,9 @@ class Settings(BaseSettings):
     )
     journal_files: Whole = Field(10, ge=1, le=1000, description="full files of the journal that are kept")
     journal_sample: Annotated[Number, Field(ge=0, le=1)] = Field(1.0, description="share of decisions in the journal")
+    tracing: Literal["off", "otlp"] = Field(
+        "off", description="spans of every request: off, or otlp as the OTEL_* variables say (needs breakeven[otel])"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="the router's own log on stderr"
     )

@@ -46,6 +46,7 @@ def _entry(ended: datetime, record: RequestRecord, considered: Considered) -> En
             completion_tokens=record.completion_tokens,
             bytes_out=record.bytes_out,
             decided_s=since(received_s, record.decided_s),
+            waited_s=since(0.0, record.waited_s),
             sent_s=since(received_s, record.sent_s),
             first_byte_s=since(received_s, record.first_byte_s),
             first_token_s=since(received_s, record.first_token_s),

@@ -37,6 +37,7 @@ class LogLine(Struct, frozen=True):
     prompt_tokens: int | None
     completion_tokens: int | None
     decided_s: float | None
+    waited_s: float | None
     sent_s: float | None
     first_byte_s: float | None
     first_token_s: float | None
@@ -69,6 +70,7 @@ def log_line(ended: datetime, record: RequestRecord) -> bytes:
         record.prompt_tokens,
         record.completion_tokens,
         since(received_s, record.decided_s),
+        since(0.0, record.waited_s),
         since(received_s, record.sent_s),
         since(received_s, record.first_byte_s),
         since(received_s, record.first_token_s),

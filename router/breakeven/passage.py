@@ -185,6 +185,7 @@ class StreamPassage:
         observer = self._observer
         record.stream = True
         record.first_token_s = observer.first_token_s
+        record.finish_reason = observer.finish_reason
         _note_usage(observer.usage, record)
         return observer.error is not None
 

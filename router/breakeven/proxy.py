@@ -30,10 +30,11 @@ from breakeven.passage import GZIP
 from breakeven.queued import Queued
 from breakeven.recent_heads import RecentHeads
 from breakeven.record import Outcome, RequestRecord
-from breakeven.recorder import Recorder, Recorders
+from breakeven.recorder import Recorder, Recorders, Tracing
 from breakeven.relay import Edge, Engine, Relay, Shipment, engine_at
 from breakeven.request_reader import BadRequest, Limits, Request
 from breakeven.shortage import Shortages, Side
+from breakeven.spans import Spans
 from breakeven.trace_context import TRACEPARENT, trace_parent_of
 from breakeven.upstream import ConnectionPool
 from breakeven_policies.decision import Decision, Refusal, Refuse, Route
@@ -87,12 +88,14 @@ class Proxy:
         clock: Callable[[], float],
         chance: random.Random,
         is_well: Callable[[str], Awaitable[bool]],
+        tracing: Tracing | None = None,
         keys: ApiKeys | None = None,
     ) -> None:
         self._keys = keys
         self._fleet = fleet
         self._policy = policy
-        self._keeps_considered = settings.journal != "off"
+        self._tracing = tracing
+        self._keeps_considered = settings.journal != "off" or tracing is not None
         self._metrics = metrics
         self._recorder = recorder
         self._now = clock
@@ -195,7 +198,10 @@ class Proxy:
         request_id = usable_request_id(named.get(b"x-request-id")) or self._new_id()
         record = RequestRecord(request_id.decode(), "none", self._now(), request.method.decode())
         record.bytes_in = len(request.body)
-        if TRACEPARENT in named:
+        if self._tracing is not None:
+            record.spans = Spans(request.headers, self._tracing.sampled, self._chance.getrandbits)
+            record.trace = record.spans.own
+        elif TRACEPARENT in named:
             record.trace = trace_parent_of(request.headers.pairs)
         lines = b"x-request-id: %b\r\n" % request_id
         cors = self._cors.lines(named) if b"origin" in named else b""
@@ -337,6 +343,8 @@ class Proxy:
     def _report(self, record: RequestRecord) -> None:
         self._metrics.observe(record)
         self._recorder.write(record)
+        if record.spans is not None and record.spans.own.sampled and self._tracing is not None:
+            self._tracing.recorder.write(record)
 
     def _new_id(self) -> bytes:
         return self._chance.getrandbits(128).to_bytes(16).hex().encode()  # 0.6 µs; formatting the number takes 0.8

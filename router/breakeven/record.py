@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from breakeven.spans import Spans
 from breakeven.trace_context import TraceParent
 from breakeven_policies.journal import Considered
 
@@ -72,7 +73,8 @@ class RequestRecord(Struct):
     `waited_s` is how long it waited for a place at an engine, where it had to.
     `method` is empty where the request could not be read; `client_key` is the name of the client's key, never the key.
     `trace`: the trace that it belongs to;
-    `considered`: what the policy was asked, kept only where the journal or a span wants it.
+    `considered`: what the policy was asked, kept only where the journal or a span wants it;
+    `spans`: where the router takes part in tracing; `finish_reason`: the last word of a stream about its end.
     """
 
     request_id: str
@@ -102,3 +104,14 @@ class RequestRecord(Struct):
     trace: TraceParent | None = None
     considered: Considered | None = None
     waited_s: float | None = None
+    spans: Spans | None = None
+    finish_reason: str | None = None
+
+
+def judged(status: int | None, *, failed_inside: bool) -> Outcome:
+    """What a complete answer means: a refusal is the client's doing, a 5xx or an error inside a stream the engine's."""
+    if failed_inside or (status is not None and status >= 500):
+        return Outcome.UPSTREAM_ERROR
+    if status is not None and status >= 400:
+        return Outcome.REJECTED_BY_ENGINE
+    return Outcome.COMPLETED

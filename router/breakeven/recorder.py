@@ -12,9 +12,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from queue import Empty, SimpleQueue
 
+from msgspec import Struct
+
 from breakeven.line_file import LineDescriptor
 from breakeven.log_line import log_line
 from breakeven.record import RequestRecord
+from breakeven.spans import Sampled
 
 LOG = logging.getLogger(__name__)
 
@@ -105,12 +108,19 @@ class Recorder:
                 take(batch)
             except OSError:
                 # A full disk or a closed pipe: serving goes on, and the count says that lines are missing.
-                self.failed += len(batch)
-                self.on_lost(self.name, WRITE_FAILED, len(batch))
+                self._failed(len(batch))
+            except Exception:
+                # A record that cannot be put into words must not end the thread, and with it all later ones.
+                LOG.exception("%s log: a batch could not be written", self.name)
+                self._failed(len(batch))
         lost = self.dropped + self.failed
         if lost > self._lost_told:
             self._lost_told = lost
             LOG.warning("%s log: %d lines lost since the start", self.name, self._lost_told)
+
+    def _failed(self, lines: int) -> None:
+        self.failed += lines
+        self.on_lost(self.name, WRITE_FAILED, lines)
 
     def _batch(self) -> Iterator[Entry]:
         for _ in range(BATCH_RECORDS_MAX):
@@ -135,6 +145,20 @@ class Recorders:
         """Have `on_lost` told of what any of them loses."""
         for recorder in self._recorders:
             recorder.tell_losses(on_lost)
+
+
+def do_within(timeout_s: float, work: Callable[[], object]) -> None:
+    """Do what may hang, for so long; a thread that still hangs then dies with the process."""
+    thread = threading.Thread(target=work, name="closing", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+
+
+class Tracing(Struct, frozen=True):
+    """Takes part in traces: `sampled` tells which are exported, `recorder` takes their records."""
+
+    sampled: Sampled
+    recorder: Recorder
 
 
 @contextmanager

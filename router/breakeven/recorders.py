@@ -1,5 +1,6 @@
-"""Opens what the settings ask to be written of finished requests: access log and journal."""
+"""Opens what the settings ask to be written of finished requests: access log, journal, spans."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -7,15 +8,24 @@ from datetime import datetime
 from pathlib import Path
 
 from breakeven.config import Settings
+from breakeven.errors import shown
 from breakeven.journal_line import is_wanted, journal_lines
 from breakeven.line_file import LineDescriptor, LineFile
 from breakeven.log_line import log_line
-from breakeven.recorder import Recorder, Recorders, recording
+from breakeven.recorder import CLOSE_S, Recorder, Recorders, Tracing, do_within, recording
 
 JOURNAL_NAME = "journal.jsonl"
 """The file of a journal for which a folder is given."""
 
 Date = Callable[[], datetime]
+
+
+PROTOCOL, TRACES_PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+HTTP_PROTOBUF = "http/protobuf"
+
+
+class CannotTraceError(Exception):
+    """Tracing is asked for and cannot be had; the message is one line."""
 
 
 class UnwritableError(Exception):
@@ -39,6 +49,32 @@ def open_recorders(settings: Settings, date: Date) -> Iterator[Recorder | Record
             wanted = is_wanted(settings.journal_sample)
             recorders.append(stack.enter_context(recording(place, date, "journal", journal_lines(), wanted)))
         yield recorders[0] if len(recorders) == 1 else Recorders(recorders)
+
+
+@contextmanager
+def open_tracing(settings: Settings, date: Date) -> Iterator[Tracing | None]:
+    """Spans over OTLP where `tracing` asks for them; CannotTraceError says what is missing."""
+    if settings.tracing == "off":
+        yield None
+        return
+    protocol = os.environ.get(TRACES_PROTOCOL) or os.environ.get(PROTOCOL) or HTTP_PROTOBUF
+    if protocol != HTTP_PROTOBUF:
+        message = f"tracing: only {HTTP_PROTOBUF} is spoken, {PROTOCOL} asks for {shown(protocol)}"
+        raise CannotTraceError(message)
+    try:
+        from breakeven import otlp  # noqa: PLC0415  # an extra, and 0.3 s to import: only where it is asked for
+    except ImportError:
+        message = "tracing: OpenTelemetry is not installed: pip install 'breakeven[otel]'"
+        raise CannotTraceError(message) from None
+    processor = otlp.exporting()
+    writer = otlp.SpanWriter(processor)
+    recorder = Recorder(writer.take, date, "spans")
+    try:
+        yield Tracing(otlp.sampler(), recorder)
+    finally:
+        recorder.close(CLOSE_S)
+        # The SDK would wait half a minute for a collector that does not answer.
+        do_within(CLOSE_S, writer.close)
 
 
 def _opened(setting: str, place: str, opener: Callable[[], LineDescriptor]) -> LineDescriptor:

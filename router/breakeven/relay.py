@@ -30,7 +30,7 @@ from breakeven.headers import (
     why_lines,
 )
 from breakeven.passage import Passage, passage_of
-from breakeven.record import AttemptResult, Outcome, RequestRecord
+from breakeven.record import AttemptResult, Outcome, RequestRecord, judged
 from breakeven_policies.decision import Reason
 
 # What every request meets has a name here: Python 3.11 takes 0.2 µs to find a member of an enumeration.
@@ -41,6 +41,9 @@ SAYS_NOTHING = (AttemptResult.ABANDONED, AttemptResult.CONNECT_FAILED)
 """Results that are not held against an engine: the client left; or there was no connection, which health checks judge,
 and which may be for want of descriptors of our own.
 """
+
+HEARD = (AttemptResult.ANSWERED, AttemptResult.UNAVAILABLE)
+"""Results for which the engine sent a head."""
 
 UNAVAILABLE = frozenset((502, 503))
 """Statuses that say that this engine cannot serve now; another one may."""
@@ -272,6 +275,8 @@ class Relay:
         record = self._record
         record.attempts += 1
         record.pool, record.backend = target.pool, target.backend
+        if record.spans is not None:
+            record.spans.begin(target.pool, target.backend, self._edge.now())
         connection = engine.connections.take(self)
         if connection is None:
             self.reconnect()
@@ -295,6 +300,8 @@ class Relay:
         if shipment.alias is not None:  # the model is to be renamed in the answer, so the answer has to be readable
             dropped |= {b"accept-encoding"}
             lines += b"accept-encoding: identity\r\n"
+        if self._record.spans is not None:
+            dropped, lines = self._record.spans.onward(dropped, lines)
         head = request_head(
             shipment.method,
             shipment.target,
@@ -380,7 +387,7 @@ class Relay:
         if self._passage is not None:
             failed_inside = self._passage.note(record)
             if record.outcome is COMPLETED:
-                record.outcome = _judge(record.status, failed_inside=failed_inside)
+                record.outcome = judged(record.status, failed_inside=failed_inside)
         self._edge.report(record)
 
     # -- what follows from it
@@ -447,6 +454,9 @@ class Relay:
                 ended = engine.left
             self._edge.fleet.apply(ended)
             self._edge.attempted(engine.pool, engine.name, self._result)
+            if self._record.spans is not None:
+                status = self._head.status if self._head is not None and self._result in HEARD else None
+                self._record.spans.end(self._result, status, self._edge.now())
 
     def _arm(self, delay_s: float, event: Event) -> None:
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._time_out, event)
@@ -487,12 +497,3 @@ ACTIONS: Mapping[Command, Callable[[Relay], None]] = {
     Command.BREAK: Relay.break_off,
     Command.FINISH: Relay.finish,
 }
-
-
-def _judge(status: int | None, *, failed_inside: bool) -> Outcome:
-    """What a complete answer means: a refusal is the client's doing, a 5xx or an error inside a stream the engine's."""
-    if failed_inside or (status is not None and status >= 500):
-        return Outcome.UPSTREAM_ERROR
-    if status is not None and status >= 400:
-        return Outcome.REJECTED_BY_ENGINE
-    return COMPLETED

@@ -25,8 +25,8 @@ from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.probe import Listeners, Prober, Rhythm
 from breakeven.proxy import Proxy
-from breakeven.recorder import Recorder, Recorders
-from breakeven.recorders import UnwritableError, open_recorders
+from breakeven.recorder import Recorder, Recorders, Tracing
+from breakeven.recorders import CannotTraceError, UnwritableError, open_recorders, open_tracing
 from breakeven_policies.policy import Policy
 from breakeven_policies.snapshot import Health
 
@@ -53,12 +53,20 @@ class PolicyInForce:
 class Router:
     """One router in the running loop: `start`, then requests, then `stop`."""
 
-    def __init__(self, settings: Settings, recorder: Recorder | Recorders, clock: Clock = monotonic_s) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        recorder: Recorder | Recorders,
+        clock: Clock = monotonic_s,
+        tracing: Tracing | None = None,
+    ) -> None:
         specs, models = settings.pool_specs(), settings.model_table()
         self.settings = settings
         self.port = self.admin_port = 0
         self.metrics = Metrics(specs)
         recorder.tell_losses(self.metrics.lines_lost)
+        if tracing is not None:
+            tracing.recorder.tell_losses(self.metrics.lines_lost)
         ejection = Ejection(settings.engine_failures_max, settings.engine_frozen_s)
         self.fleet = Fleet(specs, settings.probe_failures_max, self._health_changed, ejection)
         self._policy = PolicyInForce(settings.build_policy())
@@ -83,6 +91,7 @@ class Router:
             clock=clock,
             chance=random.Random(),  # noqa: S311  # tickets and request ids need not be secret
             is_well=self._prober.is_well,
+            tracing=tracing,
         )
         self._sights = Sights(
             snapshot=lambda: self.fleet.snapshot(clock()),
@@ -196,9 +205,12 @@ async def serve(settings: Settings) -> None:
     with ExitStack() as stack:
         try:
             recorder = stack.enter_context(open_recorders(settings, utc_now))
+            tracing = stack.enter_context(open_tracing(settings, utc_now))
+        except CannotTraceError as error:
+            raise StartError(str(error)) from None
         except UnwritableError as unwritable:
             raise StartError(f"{unwritable}: {reason(unwritable.error)}") from None
-        router = Router(settings, recorder)
+        router = Router(settings, recorder, tracing=tracing)
         for finding in judge_settings(settings):
             LOG.warning("%s", finding.text)
         await router.start()

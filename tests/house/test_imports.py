@@ -19,6 +19,7 @@ DOORS = {
     "fastapi": {"breakeven.admin"},
     "uvicorn": {"breakeven.admin"},
     "uvloop": {"breakeven.wiring"},
+    "opentelemetry": {"breakeven.otlp"},
     "threading": {"breakeven.recorder"},
 }
 """What the router uses at one place only, and that place."""

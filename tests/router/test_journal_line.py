@@ -42,10 +42,13 @@ def test_what_never_happened_is_left_out() -> None:
 def test_every_member_of_what_happened_comes_from_the_record() -> None:
     finished = record(
         outcome=Outcome.COMPLETED, pool="p", backend="b", reason="r", status=200, attempts=2, prompt_tokens=5,
-        completion_tokens=5, bytes_out=7, decided_s=101.0, sent_s=102.0, first_byte_s=103.0, first_token_s=104.0,
+        completion_tokens=5, bytes_out=7, decided_s=101.0, waited_s=0.75, sent_s=102.0, first_byte_s=103.0,
+        first_token_s=104.0,
         finished_s=106.0,
     )  # fmt: skip
-    assert happened(finished) == Happened("completed", "p", "b", "r", 200, 2, 5, 5, 7, 1.0, 2.0, 3.0, 4.0, 0.5, 6.0)
+    assert happened(finished) == Happened(
+        "completed", "p", "b", "r", 200, 2, 5, 5, 7, 1.0, 0.75, 2.0, 3.0, 4.0, 0.5, 6.0
+    )
     assert all(getattr(happened(finished), field.name) for field in fields(Happened))
 
 

@@ -14,6 +14,7 @@ from breakeven.recorder import (
     QUEUE_RECORDS_MAX,
     Recorder,
     Recorders,
+    do_within,
     lines_to,
     recording,
 )
@@ -133,3 +134,30 @@ def test_lines_have_the_form_that_they_are_given(tmp_path: Path) -> None:
     ) as it:
         it.write(record("one"))
     assert path.read_text() == "2026 one\n"
+
+
+def test_a_record_that_cannot_be_put_into_words_costs_its_batch_and_not_the_thread(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sink = Sink()
+
+    def line(_: datetime, finished: RequestRecord) -> bytes:
+        if finished.request_id == "odd":
+            raise ValueError("odd")
+        return finished.request_id.encode() + b"\n"
+
+    recorder = Recorder(lines_to(sink.write, line), now)
+    recorder.write(record("odd"))
+    while not recorder.failed:
+        recorder._closing.wait(0.01)
+    recorder.write(record("fine"))
+    recorder.close(5.0)
+    assert (recorder.failed, sink.data) == (1, b"fine\n")
+    assert "a batch could not be written" in caplog.text
+
+
+def test_what_hangs_is_waited_for_only_so_long() -> None:
+    ended = threading.Event()
+    do_within(0.01, ended.wait)
+    do_within(5.0, ended.set)
+    assert ended.is_set()

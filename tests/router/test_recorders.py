@@ -3,15 +3,22 @@
 import json
 import logging
 import os
+import sys
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from breakeven import otlp
 from breakeven.config import Settings
+from breakeven.headers import Headers
 from breakeven.record import Outcome, RequestRecord
-from breakeven.recorders import JOURNAL_NAME, UnwritableError, open_recorders
+from breakeven.recorder import Tracing
+from breakeven.recorders import JOURNAL_NAME, CannotTraceError, UnwritableError, open_recorders, open_tracing
+from breakeven.spans import Spans
 from breakeven_policies.journal import Considered, decode
 from breakeven_policies.threshold import Threshold
 from tests.policies.fleets import pair, request
@@ -97,3 +104,57 @@ def test_a_share_of_nothing_leaves_the_journal_empty(tmp_path: Path) -> None:
     with open_recorders(settings(journal=str(path)), now) as recorder:
         recorder.write(record())
     assert decode(path.read_bytes()).request_id == "id-1"
+
+
+def test_without_tracing_there_is_none() -> None:
+    with open_tracing(settings(), now) as tracing:
+        assert tracing is None
+
+
+@pytest.mark.parametrize("variable", ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"])
+def test_a_protocol_that_is_not_spoken_is_told_at_once(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "grpc")
+    with pytest.raises(CannotTraceError, match=r"tracing: only http/protobuf is spoken, .* asks for 'grpc'"):
+        open_tracing(settings(tracing="otlp"), now).__enter__()
+
+
+def test_without_the_extra_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "breakeven.otlp", None)
+    monkeypatch.delattr("breakeven.otlp", raising=False)
+    with pytest.raises(CannotTraceError, match=r"pip install 'breakeven\[otel\]'"):
+        open_tracing(settings(tracing="otlp"), now).__enter__()
+
+
+def traced(tracing: Tracing) -> RequestRecord:
+    finished = record()
+    finished.finished_s = 101.0
+    finished.spans = Spans(Headers([]), tracing.sampled, lambda count: 1)
+    return finished
+
+
+class Exporter(InMemorySpanExporter):
+    """Takes spans when it is told to."""
+
+    def __init__(self, *, willing: bool) -> None:
+        super().__init__()
+        self.may = threading.Event()
+        if willing:
+            self.may.set()
+
+    def shutdown(self) -> None:
+        self.may.wait(10)
+
+
+@pytest.mark.parametrize("willing", [True, False])
+def test_spans_are_exported_at_the_end_and_a_collector_that_is_not_there_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch, willing: bool
+) -> None:
+    exporter = Exporter(willing=willing)
+    monkeypatch.setattr(otlp, "exporting", lambda: SimpleSpanProcessor(exporter))
+    monkeypatch.setattr("breakeven.recorders.CLOSE_S", 10.0 if willing else 0.1)
+    with open_tracing(settings(tracing="otlp"), now) as tracing:
+        assert tracing is not None
+        tracing.recorder.write(traced(tracing))
+    exporter.may.set()
+    if willing:
+        assert [span.name for span in exporter.get_finished_spans()] == ["chat"]
