@@ -107,7 +107,8 @@ def judge(evidence: Evidence, limits: Limits) -> Verdict:
     for fate in evidence.fates:
         verdict.kinds[fate.wish.kind] += 1
         journal = evidence.journals.get(fate.wish.token, Journal())
-        told = [*_mixed_up(fate), *_not_as_sent(fate, journal), *_sent_twice(journal), *_outcome(fate, evidence)]
+        told = [*_mixed_up(fate), *_not_as_sent(fate, journal), *_sent_twice(fate, journal, evidence)]
+        told += _outcome(fate, evidence)
         reason = "" if told or fate.left else _reason(fate, evidence, limits)
         if reason is None:
             told.append(f"failed without a reason: {_in_words(fate)} {evidence.logged.get(fate.wish.token)}")
@@ -162,13 +163,21 @@ def _not_as_sent(fate: Fate, journal: Journal):
         yield f"{said} events were said and {got} came before the end"
 
 
-def _sent_twice(journal: Journal):
-    """Whether a request reached more engines than it may, or one engine twice."""
+def _sent_twice(fate: Fate, journal: Journal, evidence: Evidence):
+    """Whether a request reached one engine twice, or another one while the first that had it still lived."""
     again = [where for where, count in journal.asked.items() if count > 1]
     if again:
         yield f"sent more than once to {again}"
-    if len(journal.asked) > RANKED_MAX + 1:
-        yield f"sent to {sorted(journal.asked)}"
+    answered = {event[1:3] for event in fate.events}
+    gone = {o.engine for o in evidence.outages if o.harm in GONE and _within(o, fate)}
+    living = [where for where in journal.asked if where[0] not in gone and where not in answered]
+    if len(living) > (0 if answered else 1):
+        yield f"sent to {sorted(journal.asked)}, though {living} had not died"
+
+
+def _within(outage: Outage, fate: Fate) -> bool:
+    """Whether the outage began in the life of the request, or so shortly before that the router could not know."""
+    return fate.sent_s - NOTICED_S <= outage.from_s <= fate.ended_s + NOTICED_S
 
 
 def _outcome(fate: Fate, evidence: Evidence):
@@ -215,8 +224,7 @@ def _reason(fate: Fate, evidence: Evidence, limits: Limits) -> str | None:
 
 def _died_with_it(fate: Fate, evidence: Evidence) -> int:
     """How many engines ended while the router may have had the request there."""
-    born_s, ended_s = fate.sent_s - NOTICED_S, fate.ended_s
-    return len({o.engine for o in evidence.outages if o.harm in GONE and born_s <= o.from_s <= ended_s})
+    return len({o.engine for o in evidence.outages if o.harm in GONE and _within(o, fate)})
 
 
 def _nobody(fate: Fate, attempts: int, evidence: Evidence, limits: Limits) -> bool:
