@@ -181,6 +181,12 @@ ROWS = (
                 "Sockets per second that could not be opened. Raise ulimit -n; each streaming request needs two.",
                 (Query(rate("breakeven_descriptor_shortages_total", "side", where=""), "{{side}}"),),
             ),
+            Panel(
+                "Workers replaced",
+                "short",
+                "Worker processes per second that ended unasked. The log says how; each broke the requests it held.",
+                (Query("sum(rate(breakeven_worker_restarts_total[$__rate_interval]))", "replaced"),),
+            ),
         ),
     ),
     Row(

@@ -17,7 +17,8 @@ from breakeven.endpoints import EndpointTable
 from breakeven.errors import shown
 from breakeven.explain_command import explain_offline
 from breakeven.flags import Parser, add_setting_flags, given_settings
-from breakeven.wiring import StartError, run
+from breakeven.supervisor import Supervisor
+from breakeven.wiring import Router, StartError, run
 from breakeven_policies.policy import Policy
 from breakeven_policies.registry import build_policy
 from breakeven_policies.request import SamplingDefaults
@@ -39,6 +40,10 @@ Requests with temperature above 1.0 go to the baseline engines, all others to th
 Several engines in a pool, another threshold, another port:
 
   breakeven serve --baseline http://a:8000,http://b:8000 --speculative http://c:8000 --threshold 0.8 --port 80
+
+More cores, one router: four processes serve behind one port and share what they know and count:
+
+  breakeven serve --workers 4 --baseline http://10.0.0.1:8000 --speculative http://10.0.0.2:8000
 
 Any number of pools of any kind, from a file (every flag is also a key of the file, with _ for -):
 
@@ -92,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def serve_command(arguments: argparse.Namespace) -> int:
     """`breakeven serve`."""
-    run(build_settings(Settings, given_settings(arguments)))
+    settings = build_settings(Settings, given_settings(arguments))
+    run(settings, Supervisor if settings.workers > 1 else Router)
     return 0
 
 

@@ -180,6 +180,8 @@ class Settings(BaseSettings):
     )
     api_keys_file: Path | None = Field(None, description="the same from a file, one a line; absent, all may come in")
 
+    workers: Whole = Field(1, ge=1, le=256, description="processes that serve; above 1 a supervisor leads them")
+
     policy: str = Field("threshold", description="threshold, pinned:POOL, least_loaded, or a module of your own")
     threshold: Finite = Field(1.0, description="highest temperature that is still served with speculation")
     aliases: TextMapping = Field({}, description="further names for models, each as alias=model")

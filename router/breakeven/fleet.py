@@ -42,14 +42,21 @@ class Finished(Struct, frozen=True):
     answered: bool | None = None
 
 
-class EndedElsewhere(Struct, frozen=True):
+class Believed(Struct, frozen=True, tag=True):
+    """The process that asks the engines believes this of one now (`mirror`)."""
+
+    backend: str
+    health: Health
+
+
+class EndedElsewhere(Struct, frozen=True, tag=True):
     """A request that another process of this router had sent there ended; `answered` as in `Finished`."""
 
     backend: str
     answered: bool | None = None
 
 
-class ConnectRefused(Struct, frozen=True):
+class ConnectRefused(Struct, frozen=True, tag=True):
     """The engine's port refused a connection: out at once."""
 
     backend: str
@@ -75,7 +82,7 @@ class ProbeFailed(Struct, frozen=True):
     unasked: bool = False
 
 
-class Scraped(Struct, frozen=True):
+class Scraped(Struct, frozen=True, tag=True):
     """A metrics page was read at `now_s`."""
 
     backend: str
@@ -83,7 +90,7 @@ class Scraped(Struct, frozen=True):
     now_s: float
 
 
-class SignalsForgotten(Struct, frozen=True):
+class SignalsForgotten(Struct, frozen=True, tag=True):
     """The metrics page could not be read for so long that the last figures are no fact any more."""
 
     backend: str
@@ -113,6 +120,7 @@ FleetEvent = (
     | ModelsListed
     | Revived
     | EndedElsewhere
+    | Believed
 )
 
 
@@ -135,7 +143,7 @@ class Ejection(Struct, frozen=True):
     frozen_s: float = 0.0
 
 
-class _BackendState:
+class BackendState:
     """What is known of one backend now; `view` freezes it."""
 
     __slots__ = (
@@ -193,9 +201,11 @@ class _BackendState:
 
     @property
     def shown(self) -> Health:
+        """The health that others see."""
         return Health.EJECTED if self.ejected and self.health is Health.READY else self.health
 
     def view(self) -> BackendView:
+        """The picture of it now."""
         return BackendView(
             self.name,
             self.shown,
@@ -209,6 +219,7 @@ class _BackendState:
 
     @property
     def has_room(self) -> bool:
+        """Whether it may be given a further request."""
         return not self.in_flight_max or self.in_flight < self.in_flight_max
 
 
@@ -243,7 +254,7 @@ class Fleet:
         self._shared = counts.shared
         self._states = [
             [
-                _BackendState(name, pool, index, spec.in_flight_max, counts.cells, counts.place(spec.name, name))
+                BackendState(name, pool, index, spec.in_flight_max, counts.cells, counts.place(spec.name, name))
                 for index, name in enumerate(spec.backends)
             ]
             for pool, spec in enumerate(pools)
@@ -254,8 +265,8 @@ class Fleet:
             raise ValueError(message)
         self._views = [[state.view() for state in states] for states in self._states]
         self._pools = [self._pool_view(pool) for pool in range(len(pools))]
-        self._dirty: set[_BackendState] = set()
-        self._apply: dict[type, Callable[[_BackendState, Any], None]] = {
+        self._dirty: set[BackendState] = set()
+        self._apply: dict[type, Callable[[BackendState, Any], None]] = {
             Started: self._started,
             Finished: self._finished,
             ConnectRefused: self._connect_refused,
@@ -298,6 +309,14 @@ class Fleet:
         state = self._by_name.get(backend)
         return state is not None and state.has_room
 
+    def pool_of(self, backend: str) -> str:
+        """The pool it is in; KeyError likewise."""
+        return self._specs[self._by_name[backend].pool].name
+
+    def own_in_flight(self) -> int:
+        """Requests of this process, on all backends."""
+        return sum(int(state.cells[state.place]) for state in self._by_name.values())
+
     def _look_elsewhere(self) -> None:
         """See what other processes have in flight now."""
         self._in_flight.look()
@@ -312,10 +331,10 @@ class Fleet:
         spec = self._specs[pool]
         return PoolView(spec.name, spec.kind, tuple(self._views[pool]), spec.method, spec.speculative_tokens)
 
-    def _started(self, state: _BackendState, _event: Started) -> None:
+    def _started(self, state: BackendState, _event: Started) -> None:
         state.cells[state.place] += 1.0
 
-    def _finished(self, state: _BackendState, event: Finished) -> None:
+    def _finished(self, state: BackendState, event: Finished) -> None:
         if state.cells[state.place] <= 0.0:
             message = f"a request finished on {state.name} that never started there"
             raise ValueError(message)
@@ -327,26 +346,26 @@ class Fleet:
         elif event.answered is False:
             self._failed(state)
 
-    def _ended_elsewhere(self, state: _BackendState, event: EndedElsewhere) -> None:
+    def _ended_elsewhere(self, state: BackendState, event: EndedElsewhere) -> None:
         if event.answered:
             state.failed_in_a_row = 0
         elif event.answered is False:
             self._failed(state)
 
-    def _failed(self, state: _BackendState) -> None:
+    def _failed(self, state: BackendState) -> None:
         state.failed_in_a_row += 1
         if not state.counts and self._has_failed(state):
             self._eject(state)
 
-    def _connect_refused(self, state: _BackendState, _event: ConnectRefused) -> None:
+    def _connect_refused(self, state: BackendState, _event: ConnectRefused) -> None:
         state.forgive()  # the process is gone: what comes back is another one
         self._become(state, Health.DOWN)
 
-    def _probe_succeeded(self, state: _BackendState, _event: ProbeSucceeded) -> None:
+    def _probe_succeeded(self, state: BackendState, _event: ProbeSucceeded) -> None:
         state.failures = 0
         self._become(state, Health.READY)
 
-    def _probe_failed(self, state: _BackendState, event: ProbeFailed) -> None:
+    def _probe_failed(self, state: BackendState, event: ProbeFailed) -> None:
         if event.unasked:
             return
         state.failures += 1
@@ -355,7 +374,7 @@ class Fleet:
         if event.refused or state.health is not Health.READY or state.failures >= self._probe_failures_max:
             self._become(state, Health.LOADING if event.loading else Health.DOWN)
 
-    def _scraped(self, state: _BackendState, event: Scraped) -> None:
+    def _scraped(self, state: BackendState, event: Scraped) -> None:
         state.signals = event.signals
         state.scraped_at_s = event.now_s
         if self._shared:
@@ -363,14 +382,14 @@ class Fleet:
         state.in_flight_at_scrape = state.in_flight
         self._judge_progress(state, event.signals, event.now_s)
 
-    def _signals_forgotten(self, state: _BackendState, _event: SignalsForgotten) -> None:
+    def _signals_forgotten(self, state: BackendState, _event: SignalsForgotten) -> None:
         state.signals = None
         state.scraped_at_s = None
 
-    def _models_listed(self, state: _BackendState, event: ModelsListed) -> None:
+    def _models_listed(self, state: BackendState, event: ModelsListed) -> None:
         state.models = event.models
 
-    def _judge_progress(self, state: _BackendState, signals: EngineSignals, now_s: float) -> None:
+    def _judge_progress(self, state: BackendState, signals: EngineSignals, now_s: float) -> None:
         """Whether the engine works at what it holds."""
         before = state.progress
         state.progress = (signals.generation_tokens, signals.prompt_tokens, signals.engine_steps)
@@ -383,24 +402,24 @@ class Fleet:
         elif state.counts and (self._has_failed(state) or 0 < self._ejection.frozen_s <= now_s - state.progress_at_s):
             self._eject(state)
 
-    def _has_failed(self, state: _BackendState) -> bool:
+    def _has_failed(self, state: BackendState) -> bool:
         return 0 < self._ejection.failures_max <= state.failed_in_a_row
 
-    def _eject(self, state: _BackendState) -> None:
+    def _eject(self, state: BackendState) -> None:
         if state.shown is Health.READY:
             state.ejected = True
             self.on_health(self._specs[state.pool].name, state.name, Health.EJECTED)
 
-    def _revived(self, state: _BackendState, _event: Revived) -> None:
+    def _revived(self, state: BackendState, _event: Revived) -> None:
         self._bring_back(state)
 
-    def _bring_back(self, state: _BackendState) -> None:
+    def _bring_back(self, state: BackendState) -> None:
         was_ejected = state.shown is Health.EJECTED
         state.forgive()
         if was_ejected:
             self.on_health(self._specs[state.pool].name, state.name, Health.READY)
 
-    def _become(self, state: _BackendState, health: Health) -> None:
+    def _become(self, state: BackendState, health: Health) -> None:
         if state.health is health:
             return
         state.health = health

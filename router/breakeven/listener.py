@@ -36,7 +36,10 @@ class Listener:
 
     async def open(self, host: str, port: int) -> int:
         """Accept clients from now on; the port that was bound. OSError where it cannot be."""
-        bound = await bound_sockets(host, port)
+        return await self.take_over(await bound_sockets(host, port))
+
+    async def take_over(self, bound: list[socket.socket]) -> int:
+        """Accept clients at sockets that are bound already; they are closed with this listener. As `open` otherwise."""
         at: int = bound[0].getsockname()[1]
         try:
             for listening in bound:

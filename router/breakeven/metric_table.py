@@ -118,6 +118,9 @@ SHORTAGES = Metric(
     "Sockets that could not be had because the router has no descriptors (or memory) left, by what they were for.",
     ("side",),
 )  # fmt: skip
+WORKER_RESTARTS = Metric(
+    "breakeven_worker_restarts_total", _COUNTER, "Worker processes that ended unasked and were replaced."
+)
 POLICY_INFO = Metric("breakeven_policy_info", _GAUGE, "1 for the policy in force.", ("policy",))
 BUILD_INFO = Metric("breakeven_build_info", _GAUGE, "1 for the running version.", ("version",))
 
@@ -125,7 +128,7 @@ TABLE = (
     REQUESTS, IN_FLIGHT, DECISION, ADDED_LATENCY, FIRST_TOKEN, TOKEN_TIME, DURATION, PROMPT_TOKENS, COMPLETION_TOKENS,
     ATTEMPTS, READY, HEALTH_CHANGES, PROBE_FAILURES, SCRAPE_FAILURES, ENGINE_RUNNING, ENGINE_WAITING, ENGINE_KV_USAGE,
     ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, LINES_LOST, CLIENT_CONNECTIONS, QUEUED,
-    QUEUE_WAIT, SHORTAGES,    POLICY_INFO, BUILD_INFO,
+    QUEUE_WAIT, SHORTAGES, WORKER_RESTARTS, POLICY_INFO, BUILD_INFO,
 )  # fmt: skip
 
 BY_NAME = {metric.name: metric for metric in TABLE}

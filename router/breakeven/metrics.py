@@ -117,6 +117,7 @@ class Metrics:
 
     def _start_at_zero(self, pools: tuple[PoolSpec, ...]) -> None:
         """A series that starts at 0 lets rate() see its first step; done where the combinations are few."""
+        self._counts[table.WORKER_RESTARTS.name].place(())
         for side in Side:
             self._counts[table.SHORTAGES.name].place((side,))
         for log in ("access", "journal", "spans"):
@@ -200,6 +201,10 @@ class Metrics:
     def health_changed(self, pool: str, backend: str, health: Health) -> None:
         """The fleet changed its mind about a backend."""
         self._counts[table.HEALTH_CHANGES.name].add((pool, backend, health))
+
+    def worker_replaced(self) -> None:
+        """A worker process ended and another one was started."""
+        self._counts[table.WORKER_RESTARTS.name].add(())
 
     def probe_failed(self, backend: str) -> None:
         """A health check failed."""

@@ -79,6 +79,10 @@ class ModelDirectory:
         self._cards = {model: _encode(card) for model, card in merged.items()}
         self._listing = _encode({"object": "list", "data": list(merged.values())})
 
+    def cards(self, backend: str) -> tuple[Card, ...]:
+        """What the backend listed; KeyError likewise."""
+        return self._listings[backend]
+
     def listing(self) -> bytes:
         """The body of GET /v1/models."""
         return self._listing

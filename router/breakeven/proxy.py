@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from breakeven import downstream
+from breakeven.addresses import bound_sockets
 from breakeven.admission import Admission
 from breakeven.api_keys import ApiKeys
 from breakeven.body import Viewed, rename_model, view
@@ -140,7 +142,11 @@ class Proxy:
 
     async def listen(self, host: str, port: int) -> int:
         """Accept clients from now on; the port that was bound. OSError where it cannot be."""
-        bound = await self._listener.open(host, port)
+        return await self.listen_at(await bound_sockets(host, port))
+
+    async def listen_at(self, sockets: list[socket.socket]) -> int:
+        """The same at sockets that are bound already."""
+        bound = await self._listener.take_over(sockets)
         if self._keepalive_s:
             self._sweep()
         return bound

@@ -9,17 +9,19 @@ import resource
 import signal
 import socket
 import sys
+from collections.abc import Coroutine
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import uvloop
 
 from breakeven.admin import AdminServer, Sights, admin_app
 from breakeven.check import judge_settings
 from breakeven.clock import Clock, monotonic_s, utc_now
-from breakeven.config import Settings
+from breakeven.config import BackendAddress, Settings
 from breakeven.endpoints import EndpointTable
-from breakeven.fleet import Ejection, Fleet
+from breakeven.fleet import Ejection, Fleet, PoolSpec
 from breakeven.key_file import keys_in_force
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
@@ -50,6 +52,38 @@ class PolicyInForce:
     current: Policy
 
 
+class EngineWatch(Protocol):
+    """Who knows the engines: `probe.Prober`, or in a worker what it is told."""
+
+    async def run(self) -> None:
+        """Keep the fleet true until cancelled."""
+
+    async def asked_all(self) -> None:
+        """Wait until every engine has been asked once."""
+
+    async def is_well(self, backend: str) -> bool:
+        """Ask one now."""
+
+    def on_health(self, backend: str, health: Health) -> None:
+        """Hear what the fleet believes now."""
+
+
+class DataPlane(Protocol):
+    """Who serves the clients: `proxy.Proxy`, or in a supervisor its workers."""
+
+    async def listen(self, host: str, port: int) -> int:
+        """Accept clients from now on; the port that was bound. OSError where it cannot be."""
+
+    def part(self) -> None:
+        """Not ready any more; clients are still accepted."""
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Accept no more, let requests finish, cut what is left; whether all had finished. Cancelled: cut at once."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
 class Router:
     """One router in the running loop: `start`, then requests, then `stop`."""
 
@@ -63,12 +97,12 @@ class Router:
         specs, models = settings.pool_specs(), settings.model_table()
         self.settings = settings
         self.port = self.admin_port = 0
-        self.metrics = Metrics(specs)
+        self.metrics = self._make_metrics(specs)
         recorder.tell_losses(self.metrics.lines_lost)
         if tracing is not None:
             tracing.recorder.tell_losses(self.metrics.lines_lost)
         ejection = Ejection(settings.engine_failures_max, settings.engine_frozen_s)
-        self.fleet = Fleet(specs, settings.probe_failures_max, self._health_changed, ejection)
+        self.fleet = self._make_fleet(specs, ejection)
         self._policy = PolicyInForce(settings.build_policy())
         self._draining = False
         addresses = settings.addresses()
@@ -79,8 +113,8 @@ class Router:
             models_s=settings.models_interval_s,
             timeout_s=settings.probe_timeout_s,
         )
-        self._prober = Prober(addresses, rhythm, Listeners(self.fleet.apply, self.metrics, directory, clock))
-        self._proxy = Proxy(
+        self._prober = self._make_prober(addresses, rhythm, Listeners(self.fleet.apply, self.metrics, directory, clock))
+        proxy = Proxy(
             settings=settings,
             keys=keys_in_force(settings),
             fleet=self.fleet,
@@ -93,6 +127,7 @@ class Router:
             is_well=self._prober.is_well,
             tracing=tracing,
         )
+        self._proxy = self._make_data_plane(proxy)
         self._sights = Sights(
             snapshot=lambda: self.fleet.snapshot(clock()),
             policy=lambda: self._policy.current,
@@ -104,6 +139,22 @@ class Router:
         )
         self._admin: AdminServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
+
+    # -- what a supervisor or a worker does otherwise
+
+    def _make_metrics(self, specs: tuple[PoolSpec, ...]) -> Metrics:
+        return Metrics(specs)
+
+    def _make_fleet(self, specs: tuple[PoolSpec, ...], ejection: Ejection) -> Fleet:
+        return Fleet(specs, self.settings.probe_failures_max, self._health_changed, ejection)
+
+    def _make_prober(self, addresses: tuple[BackendAddress, ...], rhythm: Rhythm, listeners: Listeners) -> EngineWatch:
+        return Prober(addresses, rhythm, listeners)
+
+    def _make_data_plane(self, proxy: Proxy) -> DataPlane:
+        return proxy
+
+    # -- life
 
     def ready(self) -> bool:
         """Whether at least one engine can serve and the router is not stopping."""
@@ -118,9 +169,11 @@ class Router:
         self._tasks = [asyncio.create_task(self._prober.run(), name="probes")]
         try:
             self.port = await self._proxy.listen(settings.host, settings.port)
-        except OSError as error:
+        except (OSError, StartError) as error:
             listening.close()
             await self._cancel_tasks()
+            if isinstance(error, StartError):
+                raise
             raise StartError(f"port: {why_not(error, settings.host, settings.port)}") from None
         self._tasks.append(asyncio.create_task(self._admin.run_until_stopped(), name="admin"))
         await self._admin.listening.wait()
@@ -139,8 +192,10 @@ class Router:
         for task in done - {waiting}:
             task.result()
 
-    async def stop(self, at_once: asyncio.Event | None = None) -> None:
+    async def stop(self, at_once: asyncio.Event | None = None) -> bool:
         """Not ready any more; let running requests finish within the drain time, or until `at_once` is set.
+
+        Whether they had.
 
         For `drain_delay_s` before that clients are still accepted: balancers notice a readiness that ended some time
         later, and until then they send requests here.
@@ -171,6 +226,7 @@ class Router:
             await asyncio.wait([task for task in self._tasks if task.get_name() == "admin"])
         await self._cancel_tasks()
         LOG.info("stopped")
+        return drained
 
     def _running(self) -> int:
         return sum(backend.in_flight for pool in self._sights.snapshot().pools for backend in pool.backends)
@@ -192,7 +248,7 @@ class Router:
         self._prober.on_health(backend, health)
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: Settings, make: type[Router] = Router) -> None:
     """Run a router until SIGTERM or SIGINT; a second signal cuts what still runs."""
     loop = asyncio.get_running_loop()
     stop, at_once = asyncio.Event(), asyncio.Event()
@@ -210,7 +266,7 @@ async def serve(settings: Settings) -> None:
             raise StartError(str(error)) from None
         except UnwritableError as unwritable:
             raise StartError(f"{unwritable}: {reason(unwritable.error)}") from None
-        router = Router(settings, recorder, tracing=tracing)
+        router = make(settings, recorder, tracing=tracing)
         for finding in judge_settings(settings):
             LOG.warning("%s", finding.text)
         await router.start()
@@ -223,15 +279,25 @@ async def serve(settings: Settings) -> None:
             await router.stop(at_once)
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, make: type[Router] = Router) -> None:
     """`breakeven serve`; StartError where it cannot start."""
+    start_logging(settings.log_level)
+    raise_open_files()
+    run_in_loop(serve(settings, make))
+
+
+def start_logging(level: str, who: str = "") -> None:
+    """Have the log written to standard error; `who`: which process says it, where there are several."""
     logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+        level=level.upper(), format=f"%(asctime)s %(levelname)s {who}%(name)s: %(message)s", stream=sys.stderr
     )
     for chatty in ("httpx", "uvicorn", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    raise_open_files()
-    uvloop.run(serve(settings))
+
+
+def run_in_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run it in the loop that all processes of the router use."""
+    uvloop.run(main)
 
 
 def calm_collector() -> None:

@@ -122,6 +122,12 @@ class Router:
         text = "\n".join(self.log)
         assert "Traceback" not in text, text[-4000:]
 
+    async def kill_only_the_first(self) -> None:
+        """Kill the process that was started, and none that it has started itself: those keep our pipes open."""
+        assert self._process is not None
+        self._process.kill()
+        await self._process.wait()
+
     async def kill(self) -> None:
         """Make sure that nothing is left, whatever happened."""
         if self._process is not None and self._process.returncode is None:

@@ -1,0 +1,151 @@
+"""One router of several processes: this one asks the engines, counts together and shows; its workers serve.
+
+It is a `Router` whose data plane is a `Crew`. What it finds out about the engines it tells all workers, and what only
+they can see they tell it, so that it alone judges and all believe the same within milliseconds. What they count and
+what they have in flight is read from the table that all of them map.
+"""
+
+import asyncio
+import json
+from dataclasses import replace
+
+from breakeven.clock import Clock, monotonic_s
+from breakeven.config import BackendAddress, Settings
+from breakeven.crew import Crew, Worker
+from breakeven.fleet import (
+    Believed,
+    ConnectRefused,
+    Ejection,
+    EndedElsewhere,
+    Fleet,
+    FleetEvent,
+    ModelsListed,
+    PoolSpec,
+    Scraped,
+    SignalsForgotten,
+)
+from breakeven.in_flight import InFlight
+from breakeven.metric_table import ATTEMPTS
+from breakeven.metrics import Metrics
+from breakeven.model_cards import ModelDirectory
+from breakeven.probe import Listeners, Prober, Rhythm
+from breakeven.proxy import Proxy
+from breakeven.record import AttemptResult
+from breakeven.recorder import Recorder, Recorders, Tracing
+from breakeven.shared_table import new_table, rows_of
+from breakeven.wiring import Router
+from breakeven.worker_messages import AskedWell, Listed, Message, Well
+from breakeven_policies.snapshot import Health
+
+
+class Supervisor(Router):
+    """The first process of a router with several workers."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        recorder: Recorder | Recorders,
+        clock: Clock = monotonic_s,
+        tracing: Tracing | None = None,
+    ) -> None:
+        count = 1 + 2 * settings.workers  # its own, and for each worker one more, for whoever replaces it as it leaves
+        table = new_table(count)
+        self._rows = rows_of(table, count)
+        self._table = table
+        self._clock = clock
+        self._directory: ModelDirectory
+        self._crew: Crew
+        self._answered: dict[str, float] = {}
+        self._asking: set[asyncio.Task[None]] = set()
+        super().__init__(settings, recorder, clock, tracing)
+
+    def ready(self) -> bool:
+        """As of one process, and somebody has to serve."""
+        return super().ready() and self._crew.serving
+
+    def _make_metrics(self, specs: tuple[PoolSpec, ...]) -> Metrics:
+        own, *others = self._rows
+        return Metrics(specs, own, lambda: others)
+
+    def _make_fleet(self, specs: tuple[PoolSpec, ...], ejection: Ejection) -> Fleet:
+        own, *others = self._rows
+        counts = InFlight(own, others)
+        return Fleet(specs, self.settings.probe_failures_max, self._health_changed, ejection, counts)
+
+    def _make_prober(self, addresses: tuple[BackendAddress, ...], rhythm: Rhythm, listeners: Listeners) -> Prober:
+        self._directory = listeners.directory
+        return Prober(addresses, rhythm, replace(listeners, apply=self._found_out))
+
+    def _make_data_plane(self, proxy: Proxy) -> Crew:
+        del proxy  # every worker has its own
+        self._crew = Crew(
+            # Only the supervisor waits: a worker that leaves alone has others at its sockets.
+            self.settings.model_copy(update={"drain_delay_s": 0.0}),
+            self._table,
+            self._rows,
+            self._clock,
+            greet=self._greet,
+            hear=self._hear,
+            on_replaced=self.metrics.worker_replaced,
+        )
+        return self._crew
+
+    # -- downwards
+
+    def _found_out(self, event: FleetEvent) -> None:
+        """A probe has an answer: what follows from it for the health of the engine, `_health_changed` tells."""
+        self.fleet.apply(event)
+        if isinstance(event, Scraped | SignalsForgotten):
+            self._crew.tell(event)
+        elif isinstance(event, ModelsListed):
+            self._crew.tell(self._listed(event.backend))
+
+    def _health_changed(self, pool: str, backend: str, health: Health) -> None:
+        super()._health_changed(pool, backend, health)
+        self._crew.tell(Believed(backend, health))
+
+    def _listed(self, backend: str) -> Listed:
+        return Listed(backend, json.dumps(self._directory.cards(backend)).encode("ascii"))
+
+    def _greet(self, worker: Worker) -> None:
+        """Tell a new worker what is known."""
+        for pool in self._sights.snapshot().pools:
+            for backend in pool.backends:
+                worker.send(Believed(backend.name, backend.health))
+                if backend.models is not None:
+                    worker.send(self._listed(backend.name))
+                if backend.signals is not None and backend.scraped_at_s is not None:
+                    worker.send(Scraped(backend.name, backend.signals, backend.scraped_at_s))
+
+    # -- upwards
+
+    def _hear(self, worker: Worker, message: Message) -> None:
+        if isinstance(message, ConnectRefused):
+            self.fleet.apply(message)
+        elif isinstance(message, EndedElsewhere):
+            self._count_failure(message)
+        elif isinstance(message, AskedWell):
+            task = asyncio.create_task(self._answer(worker, message))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+
+    def _count_failure(self, failure: EndedElsewhere) -> None:
+        """A worker tells of failures only; whether requests were answered since the last one stands in the table."""
+        answered = self._answered_by(failure.backend)
+        if answered != self._answered.get(failure.backend):
+            self._answered[failure.backend] = answered
+            self.fleet.apply(EndedElsewhere(failure.backend, answered=True))
+        self.fleet.apply(failure)
+
+    def _answered_by(self, backend: str) -> float:
+        labels = (self.fleet.pool_of(backend), backend, AttemptResult.ANSWERED)
+        count = 0.0
+        for row in self._rows:
+            row.refresh()
+            place = row.found(ATTEMPTS.name, labels)
+            if place is not None:
+                count += row.cells[place]
+        return count
+
+    async def _answer(self, worker: Worker, asked: AskedWell) -> None:
+        worker.send(Well(asked.number, await self._prober.is_well(asked.backend)))

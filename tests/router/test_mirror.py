@@ -1,0 +1,74 @@
+"""`breakeven.mirror`: a worker believes of its engines what the supervisor does, and tells what only it sees."""
+
+import pytest
+
+from breakeven.fleet import (
+    Believed,
+    ConnectRefused,
+    EndedElsewhere,
+    Finished,
+    PoolSpec,
+    Scraped,
+    Started,
+)
+from breakeven.in_flight import InFlight
+from breakeven.mirror import Mirror
+from breakeven_policies.snapshot import EngineSignals, Health, PoolKind
+
+POOLS = (PoolSpec("base", PoolKind.PLAIN, "none", 0, ("base-0",)),)
+
+
+class Told:
+    """A mirror and what it told."""
+
+    def __init__(self):
+        self.said = []
+        self.mirror = Mirror(POOLS, InFlight(), self.said.append)
+
+    def request(self, answered):
+        self.mirror.apply(Started("base-0"))
+        self.mirror.apply(Finished("base-0", answered))
+
+
+@pytest.mark.parametrize("health", Health)
+@pytest.mark.parametrize("before", Health)
+def test_it_believes_what_it_is_told_whatever_it_believed(before, health):
+    told = Told()
+    for each in (before, health):
+        told.mirror.apply(Believed("base-0", each))
+    assert told.mirror.health("base-0") is health
+    assert told.said == []
+
+
+def test_a_refused_connection_takes_the_engine_out_at_once_and_is_told():
+    told = Told()
+    told.mirror.apply(Believed("base-0", Health.READY))
+    told.mirror.apply(ConnectRefused("base-0"))
+    assert told.mirror.health("base-0") is Health.DOWN
+    assert told.said == [ConnectRefused("base-0")]
+
+
+def test_failures_are_told_and_judged_by_nobody_here():
+    told = Told()
+    told.mirror.apply(Believed("base-0", Health.READY))
+    for answered in (True, None, False, False):
+        told.request(answered)
+    assert told.said == [EndedElsewhere("base-0", answered=False)] * 2
+    assert told.mirror.health("base-0") is Health.READY
+
+
+def test_figures_are_shown_and_bring_nothing_back():
+    told = Told()
+    told.mirror.apply(Believed("base-0", Health.EJECTED))
+    for tokens in (1.0, 2.0):
+        told.mirror.apply(Scraped("base-0", EngineSignals(running=1.0, generation_tokens=tokens), tokens))
+    ((backend,),) = (pool.backends for pool in told.mirror.snapshot(3.0).pools)
+    assert (backend.health, backend.signals.generation_tokens, backend.scraped_at_s) == (Health.EJECTED, 2.0, 2.0)
+
+
+def test_what_an_engine_measured_before_it_was_gone_is_forgotten():
+    told = Told()
+    told.mirror.apply(Believed("base-0", Health.READY))
+    told.mirror.apply(Scraped("base-0", EngineSignals(running=1.0), 1.0))
+    told.mirror.apply(Believed("base-0", Health.DOWN))
+    assert told.mirror.snapshot(3.0).pools[0].backends[0].signals is None

@@ -1,0 +1,123 @@
+"""`breakeven.supervisor`: it alone judges the engines; workers are told, and tell what only they see."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from breakeven.config import Settings
+from breakeven.fleet import (
+    Believed,
+    ConnectRefused,
+    EndedElsewhere,
+    ModelsListed,
+    ProbeSucceeded,
+    Scraped,
+    SignalsForgotten,
+)
+from breakeven.metric_table import ATTEMPTS, REQUESTS
+from breakeven.metrics import Metrics
+from breakeven.recorder import Recorder
+from breakeven.supervisor import Supervisor
+from breakeven.worker_messages import AskedWell, Listed, Well
+from breakeven_policies.snapshot import EngineSignals, Health
+
+SIGNALS = EngineSignals(running=1.0)
+SETTINGS = Settings(baseline=["http://127.0.0.1:1"], workers=2, engine_failures_max=2)
+
+
+class Crew:
+    """Takes what the supervisor tells."""
+
+    serving = True
+
+    def __init__(self):
+        self.told = []
+        self.tell = self.send = self.told.append
+
+
+@pytest.fixture
+def supervisor():
+    made = Supervisor(SETTINGS, Recorder(None, lambda: datetime.now(UTC)), clock=lambda: 5.0)
+    made._crew = Crew()
+    return made
+
+
+def told(supervisor):
+    said = list(supervisor._crew.told)
+    supervisor._crew.told.clear()
+    return said
+
+
+def test_what_a_probe_finds_out_is_told_to_all_workers(supervisor):
+    supervisor._found_out(ProbeSucceeded("baseline-0"))
+    supervisor._found_out(Scraped("baseline-0", SIGNALS, 4.0))
+    supervisor._directory.update("baseline-0", ({"id": "m\ud800"},))
+    supervisor._found_out(ModelsListed("baseline-0", frozenset({"m"})))
+    supervisor._found_out(SignalsForgotten("baseline-0"))
+    assert told(supervisor) == [
+        Believed("baseline-0", Health.READY),
+        Scraped("baseline-0", SIGNALS, 4.0),
+        Listed("baseline-0", b'[{"id": "m\\ud800"}]'),
+        SignalsForgotten("baseline-0"),
+    ]
+
+
+def test_a_worker_that_comes_later_is_told_what_is_known(supervisor):
+    supervisor._greet(supervisor._crew)
+    assert told(supervisor) == [Believed("baseline-0", Health.UNKNOWN)]
+    supervisor._found_out(ProbeSucceeded("baseline-0"))
+    supervisor._found_out(Scraped("baseline-0", SIGNALS, 4.0))
+    supervisor._found_out(ModelsListed("baseline-0", frozenset()))
+    told(supervisor)
+    supervisor._greet(supervisor._crew)
+    assert told(supervisor) == [
+        Believed("baseline-0", Health.READY),
+        Listed("baseline-0", b"[]"),
+        Scraped("baseline-0", SIGNALS, 4.0),
+    ]
+
+
+def test_a_refused_connection_of_one_worker_is_told_to_all(supervisor):
+    supervisor._found_out(ProbeSucceeded("baseline-0"))
+    told(supervisor)
+    supervisor._hear(supervisor._crew, ConnectRefused("baseline-0"))
+    assert told(supervisor) == [Believed("baseline-0", Health.DOWN)]
+
+
+def test_failures_of_all_workers_count_unless_one_of_them_had_an_answer_between(supervisor):
+    failure = EndedElsewhere("baseline-0", answered=False)
+    supervisor._found_out(ProbeSucceeded("baseline-0"))
+    worker = Metrics(SETTINGS.pool_specs(), supervisor._rows[1])
+    told(supervisor)
+    supervisor._hear(supervisor._crew, failure)
+    worker.attempt("baseline", "baseline-0", "answered")
+    supervisor._hear(supervisor._crew, failure)
+    assert told(supervisor) == []
+    supervisor._hear(supervisor._crew, failure)
+    assert told(supervisor) == [Believed("baseline-0", Health.EJECTED)]
+
+
+def test_what_workers_count_is_shown_together(supervisor):
+    for row in supervisor._rows[1:3]:
+        row.cells[row.place(REQUESTS.name, ("p", "r", "o"))] += 2
+        row.cells[row.place(ATTEMPTS.name, ("p", "b", "answered"))] += 1
+    assert supervisor.metrics.counted(REQUESTS) == {("p", "r", "o"): [4]}
+    assert supervisor.metrics.counted(ATTEMPTS)["p", "b", "answered"] == [2]
+
+
+def test_it_is_ready_where_an_engine_and_a_worker_are(supervisor):
+    assert not supervisor.ready()
+    supervisor._found_out(ProbeSucceeded("baseline-0"))
+    assert supervisor.ready()
+    supervisor._crew.serving = False
+    assert not supervisor.ready()
+
+
+async def test_it_asks_an_engine_on_behalf_of_a_worker(supervisor):
+    answered = asyncio.Event()
+    supervisor._crew.send = lambda message: (supervisor._crew.told.append(message), answered.set())
+    supervisor._hear(supervisor._crew, AskedWell(7, "baseline-0"))
+    async with asyncio.timeout(10):
+        await answered.wait()
+    assert told(supervisor) == [Well(7, well=False)]
