@@ -86,17 +86,16 @@ class RecentHeads(Generic[Head]):
             return
         self._keep(before + behind, head)
 
-    def find_start(self, data: bytes) -> tuple[Head, bytes, bytes] | None:
-        """The head with which a message of unknown length begins, its bytes, and what follows, where it came before."""
+    def find_start(self, data: bytes) -> tuple[Head, bytes] | None:
+        """The head with which a message of unknown length begins, and what follows it, where it came before."""
         if self._is_hopeless():
             return None
         end = data.find(_HEAD_END) + len(_HEAD_END)
-        start = data[:end]
-        head = self._heads.get(start)
+        head = self._heads.get(data[:end])
         if head is None:
             return None
         self._failures = 0
-        return head, start, data[end:]
+        return head, data[end:]
 
     def remember_start(self, data: bytes, head: Head) -> None:
         """`data` was parsed as the beginning of a message of unknown length with this head."""

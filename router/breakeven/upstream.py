@@ -29,6 +29,9 @@ IDLE_CONNECTIONS_MAX = 1024
 RESPONSE_HEAD_BYTES_MAX = 256 * 1024
 """An engine that sends more before its head ends is not speaking HTTP."""
 
+ANY_CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+"""Puts a parser where it would be behind a head that came before: each of those means the same for the framing."""
+
 CORK_BYTES = 64 * 1024
 """Larger bodies are written beside their head instead of being copied behind it."""
 
@@ -95,7 +98,7 @@ class Connection(asyncio.Protocol):
         self._informational = False
         self._phrase = b""
         self._body: list[bytes] = []
-        self._unparsed = b""  # the head, where it came before: the parser has seen nothing of this answer then
+        self._unparsed = False  # the head came before, and the parser has seen nothing of this answer
         self._between_chunks = False
         self._complete = False
         self._keep_alive = False
@@ -227,10 +230,9 @@ class Connection(asyncio.Protocol):
 
     def _parse(self, data: bytes, receiver: Receiver) -> None:
         head_before = self._head
-        unparsed, self._unparsed = self._unparsed, b""
-        self._between_chunks = False
+        unparsed, self._unparsed, self._between_chunks = self._unparsed, False, False
         try:
-            self._parser.feed_data(unparsed + data)
+            self._parser.feed_data(ANY_CHUNKED_HEAD + data if unparsed else data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             if not self._complete:
                 self._broken()
@@ -271,12 +273,12 @@ class Connection(asyncio.Protocol):
         keep_alive: bool = self._parser.should_keep_alive()
         return codings == [b"chunked"] and keep_alive
 
-    def _begun(self, head: ResponseHead, start: bytes, rest: bytes) -> bool:
+    def _begun(self, head: ResponseHead, rest: bytes) -> bool:
         """Whether a head that came before and what follows it can be told without the parser."""
         body = whole_chunk(rest) if rest else b""
         if body is None or self.receiver is None:
             return False
-        self._head, self._unparsed, self._between_chunks = head, start, True
+        self._head, self._unparsed, self._between_chunks = head, True, True
         self.receiver.on_head(head, body)
         return True
 
