@@ -85,9 +85,11 @@ class LineFile(LineDescriptor):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until the next file is opened
             if not self._moved():
-                for number in range(self._kept, 0, -1):
-                    with suppress(FileNotFoundError):
-                        self._numbered(number - 1).replace(self._numbered(number))
+                free = 1  # or the oldest, which goes
+                while free < self._kept and self._numbered(free).exists():
+                    free += 1
+                for number in range(free, 0, -1):
+                    self._numbered(number - 1).replace(self._numbered(number))
         except BlockingIOError:
             return
         except OSError as error:

@@ -1,9 +1,11 @@
 """Counts the instructions of one JSON request, of one stream, and of one relayed event in it, sockets left out.
 
-    python -m tests.house.instructions            needs valgrind (apt-get install valgrind); three minutes
+    python -m tests.house.instructions            needs valgrind (apt-get install valgrind); four minutes
+    python -m tests.house.instructions request-logged request-journalled request-traced       single cases
 
 Unlike seconds they are the same on a busy machine, so that a change of a percent can be seen. The messages are those of
 a small chat request; both of its heads have come before, as on any kept-alive connection.
+What is written down is counted with the thread that does it, but for the export of spans, which is the SDK's.
 """
 
 import asyncio
@@ -13,17 +15,23 @@ import re
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
+from contextlib import ExitStack, contextmanager
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
+from opentelemetry.sdk.trace import SpanProcessor
+
 from breakeven.api_keys import ApiKeys
+from breakeven.clock import utc_now
 from breakeven.config import Settings
-from breakeven.fleet import Fleet, ModelsListed, ProbeSucceeded
+from breakeven.fleet import Fleet, ModelsListed, ProbeSucceeded, Scraped
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.proxy import Proxy
-from breakeven.recorder import Recorder
+from breakeven.recorder import Recorder, Tracing
+from breakeven.recorders import open_recorders
 from breakeven.upstream import Connection
+from breakeven_policies.snapshot import EngineSignals
 
 COUNTS = (100, 600)
 """Two lengths of a run: their difference leaves start-up out."""
@@ -66,19 +74,46 @@ class Nowhere:
     is_closing = get_write_buffer_size = lambda self: 0
 
 
+@contextmanager
+def written_down(case, settings):
+    """What the case has written of its requests: a recorder and, where it asks for it, tracing."""
+    with ExitStack() as stack:
+        tracing = None
+        if case == "request-traced":
+            from breakeven import otlp
+
+            writer = otlp.SpanWriter(SpanProcessor())
+            tracing = Tracing(otlp.sampler(), Recorder(writer.take, utc_now, "spans"))
+            stack.callback(tracing.recorder.close, 60)
+        yield stack.enter_context(open_recorders(settings, utc_now)), tracing
+
+
 async def run(case, count):
-    settings = Settings(speculative=["http://127.0.0.1:1"], baseline=["http://127.0.0.1:2"])
+    with TemporaryDirectory() as folder:
+        logs = {}
+        if case in {"request-logged", "request-written-down"}:
+            logs["access_log"] = f"{folder}/access.log"
+        if case in {"request-journalled", "request-written-down"}:
+            logs["journal"] = folder
+        settings = Settings(speculative=["http://127.0.0.1:1"], baseline=["http://127.0.0.1:2"], **logs)
+        with written_down(case, settings) as (recorder, tracing):
+            serve(case, count, settings, recorder, tracing)
+
+
+def serve(case, count, settings, recorder, tracing):
     fleet = Fleet(settings.pool_specs())
     for backend in ("speculative-0", "baseline-0"):
         fleet.apply(ProbeSucceeded(backend))
         fleet.apply(ModelsListed(backend, frozenset({"m"})))
+        fleet.apply(Scraped(backend, EngineSignals(running=3.0, waiting=0.0, generation_tokens=9.0), time.monotonic()))
     proxy = Proxy(
         settings=settings,
         fleet=fleet,
         policy=SimpleNamespace(current=settings.build_policy()),
         directory=ModelDirectory(["speculative-0", "baseline-0"], {}),
         metrics=Metrics(settings.pool_specs()),
-        recorder=Recorder(None, lambda: datetime.now(UTC)),
+        recorder=recorder,
+        tracing=tracing,
         clock=time.monotonic,
         chance=random.Random(1),  # noqa: S311
         is_well=None,
@@ -125,10 +160,10 @@ def instructions(case, count):
 
 
 def main(arguments):
-    if arguments:
+    if len(arguments) == 2 and arguments[1].isdigit():
         asyncio.run(run(arguments[0], int(arguments[1])))
         return
-    for case in ("request", "request-with-key", "stream", "event"):
+    for case in arguments or ("request", "request-with-key", "request-written-down", "stream", "event"):
         first, second = (instructions(case, count) for count in COUNTS)
         print(f"{case}: {(second - first) / (COUNTS[1] - COUNTS[0]):,.0f} instructions")
 

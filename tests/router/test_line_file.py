@@ -3,11 +3,14 @@
 import errno
 import fcntl
 import os
+import subprocess
+import sys
+from collections import Counter
 from io import FileIO
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from breakeven.line_file import LineDescriptor, LineFile, pieces
@@ -161,6 +164,7 @@ def test_what_goes_into_a_pipe_is_never_more_at_once_than_a_pipe_takes_whole() -
         assert pipe.read() == line * 10
 
 
+@settings(max_examples=40)
 @given(st.lists(st.binary(max_size=20).map(lambda text: text.replace(b"\n", b"") + b"\n")), st.integers(1, 30))
 def test_pieces_are_whole_lines_and_nothing_is_lost(lines: list[bytes], most: int) -> None:
     cut = list(pieces(b"".join(lines), most))
@@ -171,3 +175,27 @@ def test_pieces_are_whole_lines_and_nothing_is_lost(lines: list[bytes], most: in
 
 def test_a_rest_without_its_line_end_is_a_piece_too() -> None:
     assert list(pieces(b"abcdef", 3)) == [b"abcdef"]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from breakeven.line_file import LineFile
+file = LineFile(Path(sys.argv[1]), 20_000, 1000)
+for number in range(1000):
+    lines = [f"{sys.argv[2]} {number} {part} {'x' * (number % 50)}\\n" for part in (1, 2)]
+    file.write("".join(lines).encode())
+"""
+
+
+@pytest.mark.slow
+def test_of_what_several_processes_write_at_once_no_line_is_lost_mixed_or_written_twice(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITER, str(tmp_path / "journal")]
+    writers = [subprocess.Popen([*command, name]) for name in ("a", "b", "c")]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    files = list(tmp_path.iterdir())
+    written = Counter(line for file in files for line in file.read_text().splitlines())
+    assert len(files) > 1
+    assert written == Counter(
+        f"{name} {number} {part} {'x' * (number % 50)}" for name in "abc" for number in range(1000) for part in (1, 2)
+    )

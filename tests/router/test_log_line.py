@@ -60,8 +60,8 @@ def test_every_field_of_a_line_has_the_value_of_its_name() -> None:
         ("endpoint", "chat.completions"), ("model", "m"), ("stream", True), ("temperature", 0.5), ("pool", "p"),
         ("backend", "b"), ("reason", "r"), ("policy", "y"), ("outcome", "completed"),
         ("ended_by", "engine"), ("status", 200), ("attempts", 2),
-        ("bytes_in", 3), ("bytes_out", 4), ("prompt_tokens", 5), ("completion_tokens", 6), ("decided_s", 1.0), ("waited_s", 0.25),
-        ("sent_s", 2.0), ("first_byte_s", 3.0), ("first_token_s", 4.0), ("finished_s", 5.0),
+        ("bytes_in", 3), ("bytes_out", 4), ("prompt_tokens", 5), ("completion_tokens", 6), ("decided_s", 1.0),
+        ("waited_s", 0.25), ("sent_s", 2.0), ("first_byte_s", 3.0), ("first_token_s", 4.0), ("finished_s", 5.0),
         ("client_key", "k"), ("trace_id", "4bf92f3577b34da6a3ce929d0e0e4736"),
     ]  # fmt: skip
 
