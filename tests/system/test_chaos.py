@@ -54,8 +54,8 @@ def journal(said=3, *, ended=True, engine="speculative-0", body=None):
     return {engine: "\n".join([*lines, *(["ended t 7"] if ended else [])])}
 
 
-def verdict_of(one, pages, *outages, outcome="completed", attempts=1, lines=1):
-    line = {"outcome": outcome, "attempts": attempts, "backend": one.backend or "speculative-0"}
+def verdict_of(one, pages, *outages, outcome="completed", attempts=1, lines=1, took_s=60.0):
+    line = {"outcome": outcome, "attempts": attempts, "backend": one.backend or "speculative-0", "finished_s": took_s}
     logged = {"t": [line] * lines}
     plain = frozenset(engine for engine in ENGINES if engine.startswith("baseline"))
     return judge(Evidence([one], read_journals(pages), list(outages), logged, plain, frozenset(ENGINES)), LIMITS)
@@ -104,6 +104,13 @@ def test_a_broken_stream_is_explained_by_the_death_of_its_own_engine_only():
     other = Outage("speculative-1", Harm.KILL, 11.9, 13.0)
     for outages in ((), (other,), (Outage("speculative-0", Harm.SLOW, 11.9, 13.0),)):
         assert "without a reason" in verdict_of(fate(0, **BROKEN), pages, *outages, outcome="upstream_error").faults[0]
+
+
+def test_what_a_slow_reader_hears_late_is_explained_by_the_moment_of_its_end():
+    one = fate(0, **BROKEN, wished=wish(kind="slow reader"), ended_s=30.0)
+    pages = journal(3, ended=False)
+    assert verdict_of(one, pages, KILLED, outcome="upstream_error", took_s=2.0).explained == {DIED: 1}
+    assert verdict_of(one, pages, KILLED, outcome="upstream_error", took_s=9.0).faults != []
 
 
 def test_a_silent_stream_is_explained_by_a_freeze_that_lasts():

@@ -27,7 +27,7 @@ async def test_b69_b76_some_thousand_requests_by_users_with_ids_of_their_own_lea
 
 @pytest.mark.slow
 async def test_a_stream_that_waits_for_its_engine_costs_little_memory(tmp_path):
-    stream_kb, faults = await idle_streams.run(STREAMS, tmp_path, lambda _: None, gap_s=0.6)
+    stream_kb, faults = await idle_streams.run(STREAMS, tmp_path, lambda _: None, gap_s=0.4)
     assert faults == []
     assert stream_kb < STREAM_KB_MAX
 

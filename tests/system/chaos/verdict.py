@@ -16,9 +16,7 @@ SUSPECT = "two engines that died with it: it goes to no third"
 NOBODY = "a moment without an eligible healthy backend"
 
 NOTICED_S = 1.5
-"""How long after a signal its effect may still reach a client: the plan's clock and the client's are the same one, but
-what a slow reader has not read yet stands before the error.
-"""
+"""How long after a signal its effect may still reach a client: the machine may be busy."""
 
 RANKED_MAX = 3
 """Backends that the router tries for one request (the policies' ranking)."""
@@ -202,15 +200,15 @@ def _reason(fate: Fate, evidence: Evidence, limits: Limits) -> str | None:
     if fate.done:
         return ""
     (line,) = evidence.logged[fate.wish.token]
+    # A slow reader hears of the end long after it: the router dates it.
+    ended_s = min(fate.ended_s, fate.sent_s + line["finished_s"])
     backend = fate.backend or line["backend"]
     own = [outage for outage in evidence.outages if outage.engine == backend]
     if fate.status == 200:
-        if any(
-            o.harm in GONE and fate.sent_s <= o.to_s and o.from_s <= fate.ended_s <= o.to_s + NOTICED_S for o in own
-        ):
+        if any(o.harm in GONE and fate.sent_s <= o.to_s and o.from_s <= ended_s <= o.to_s + NOTICED_S for o in own):
             return DIED
         silent = [o for o in own if o.harm in STILL and o.to_s - o.from_s >= limits.idle_s - NOTICED_S]
-        if any(o.from_s <= fate.ended_s <= o.to_s + NOTICED_S for o in silent) and fate.error == "upstream_timeout":
+        if any(o.from_s <= ended_s <= o.to_s + NOTICED_S for o in silent) and fate.error == "upstream_timeout":
             return SILENT
         return None
     if fate.status == 504:

@@ -22,7 +22,9 @@ STREAM_KB_MAX = 32.0
 BATCH = 100
 """Clients that come at once."""
 
-EVENTS = 5
+EVENTS = 12
+"""So many that the first stream still runs when the last one has begun."""
+
 GAP_S = 5.0
 LATE_S = 30.0
 """How much longer than planned all of it may take: the machine may be busy."""
@@ -115,6 +117,7 @@ async def run(streams, folder, say=print, gap_s=GAP_S):
     say(f"{before.descriptors} descriptors before, {during.descriptors} with them")
     say(f"{crowd.whole} streams came whole, {crowd.broken} broke")
     faults = [f"{crowd.broken} of {streams} streams broke"] if crowd.broken else []
+    faults += [f"only {in_flight:g} of {streams} streams ran at the same time"] if in_flight < streams else []
     return stream_kb, faults
 
 
