@@ -8,9 +8,8 @@ FastAPI's own documentation pages (scripts from a CDN) are replaced by a table.
 import asyncio
 import json
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hmac import compare_digest
 from html import escape
 from importlib.resources import files
@@ -22,14 +21,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
-from breakeven.body import ModelTable, view
-from breakeven.endpoints import EndpointTable
+from breakeven.body import view
 from breakeven.errors import ApiError, invalid_request, no_backend
 from breakeven.explanation import TICKET, endpoint_named, explanation_document, policy_document
 from breakeven.fleet_json import encode_fleet
-from breakeven.metrics import CONTENT_TYPE, Metrics
-from breakeven_policies.policy import Policy
-from breakeven_policies.snapshot import FleetSnapshot
+from breakeven.metrics import CONTENT_TYPE
+from breakeven.sights import Sights
 
 EXPLAIN_BYTES_MAX = 2**20
 """A body is viewed between two turns of the loop that also relays: 1 MiB takes 1 ms, 8 ms where it is odd JSON."""
@@ -42,19 +39,6 @@ PAGE_HEADERS = {
     "x-content-type-options": "nosniff",
 }
 """Pages of ours load nothing and call nobody but us."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sights:
-    """What the admin port may look at."""
-
-    snapshot: Callable[[], FleetSnapshot]
-    policy: Callable[[], Policy]
-    ready: Callable[[], bool]
-    metrics: Metrics
-    models: ModelTable
-    endpoints: EndpointTable
-    admin_key: str | None
 
 
 def admin_app(sights: Sights) -> FastAPI:

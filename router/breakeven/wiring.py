@@ -12,11 +12,10 @@ import sys
 from collections.abc import Coroutine
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import uvloop
 
-from breakeven.admin import AdminServer, Sights, admin_app
 from breakeven.check import judge_settings
 from breakeven.clock import Clock, monotonic_s, utc_now
 from breakeven.config import BackendAddress, Settings
@@ -29,8 +28,12 @@ from breakeven.probe import Listeners, Prober, Rhythm
 from breakeven.proxy import Proxy
 from breakeven.recorder import Recorder, Recorders, Tracing
 from breakeven.recorders import CannotTraceError, UnwritableError, open_recorders, open_tracing
+from breakeven.sights import Sights
 from breakeven_policies.policy import Policy
 from breakeven_policies.snapshot import Health
+
+if TYPE_CHECKING:
+    from breakeven.admin import AdminServer
 
 LOG = logging.getLogger(__name__)
 
@@ -162,6 +165,8 @@ class Router:
 
     async def start(self) -> None:
         """Probe, then listen on both ports; StartError where one cannot be had."""
+        from breakeven.admin import AdminServer, admin_app  # noqa: PLC0415  # half of the time in which a worker starts
+
         settings = self.settings
         listening = bind(settings.admin_host, settings.admin_port, "admin_port")
         self.admin_port = listening.getsockname()[1]

@@ -11,12 +11,13 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from breakeven.admin import EXPLAIN_BYTES_MAX, AdminServer, Sights, admin_app
+from breakeven.admin import EXPLAIN_BYTES_MAX, AdminServer, admin_app
 from breakeven.body import ModelTable
 from breakeven.endpoints import EndpointTable
 from breakeven.fleet import Fleet, ModelsListed, PoolSpec, ProbeSucceeded
 from breakeven.fleet_json import decode_fleet
 from breakeven.metrics import Metrics
+from breakeven.sights import Sights
 from breakeven_policies.snapshot import PoolKind
 from breakeven_policies.threshold import Threshold
 
