@@ -47,12 +47,20 @@ class Viewed(Struct, frozen=True):
     alias: str | None
 
 
-def view(endpoint: Endpoint, body: bytes, content_type: str, models: ModelTable, ticket: float) -> Viewed:
+def view(
+    endpoint: Endpoint,
+    body: bytes,
+    content_type: str,
+    models: ModelTable,
+    ticket: float,
+    *,
+    is_utf8: bool | None = None,
+) -> Viewed:
     """Read the body as the engine will; ApiError 400 where no engine could, and nothing else is ever raised.
 
-    The content type matters only to forms. `ticket` is uniform in [0, 1).
+    The content type matters only to forms. `ticket` is uniform in [0, 1). `is_utf8`: what is known about the bytes.
     """
-    fields = read_json(body) if endpoint.body is BodyKind.JSON else read_form(body, content_type)
+    fields = read_json(body, is_utf8) if endpoint.body is BodyKind.JSON else read_form(body, content_type)
     name = _model(endpoint, fields.model)
     served = None if name is None else models.aliases.get(name)
     if served is None:

@@ -125,7 +125,7 @@ class JsonPassage:
         self._observer.finish(now_s)
         if self._alias is None:
             return b""
-        return rename_answer(b"".join(self._held), self._alias)
+        return rename_answer(self._held, self._alias)
 
     def cut(self, error: ApiError) -> bytes | None:  # noqa: ARG002
         """Half a document says itself that it is cut."""

@@ -5,7 +5,7 @@ import logging
 import random
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Protocol
 
@@ -20,8 +20,9 @@ from breakeven.coding import Decoder
 from breakeven.config import BackendAddress, Settings
 from breakeven.cors import Cors
 from breakeven.endpoints import Endpoint, EndpointTable
-from breakeven.errors import ApiError, internal_error, no_backend, no_capable_pool, shutting_down, unknown_model
+from breakeven.errors import ApiError, internal_error, no_backend, no_capable_pool, unknown_model
 from breakeven.exchange import Exchange
+from breakeven.fields import Utf8Check
 from breakeven.fleet import Fleet
 from breakeven.headers import error_lines, usable_request_id, why_lines
 from breakeven.listener import Listener
@@ -38,6 +39,7 @@ from breakeven.request_reader import BadRequest, Limits, Request
 from breakeven.shortage import Shortages, Side
 from breakeven.spans import Spans
 from breakeven.trace_context import TRACEPARENT, trace_parent_of
+from breakeven.turns import AT_ONCE_MAX, InTurns
 from breakeven.upstream import ConnectionPool
 from breakeven_policies.decision import Decision, Refusal, Refuse, Route
 from breakeven_policies.journal import Considered
@@ -246,26 +248,29 @@ class Proxy:
         self._report(visit.record)
 
     def dispatch(
-        self, visit: Visit, endpoint: Endpoint, decoded: bytes | None, waited: tuple[Viewed, Route] | None = None
+        self,
+        visit: Visit,
+        endpoint: Endpoint,
+        decoded: bytes | None,
+        viewed: Viewed | None = None,
+        route: Route | None = None,
     ) -> None:
         """View, decide, relay. `decoded`: the body out of its content coding, None where it has none. ApiError: no.
 
-        `waited`: it was viewed before, had to wait, and has a route now.
+        `viewed`: it was large and viewed before; `route`: it had to wait, and has a route now.
         """
         request = visit.request
         content_type = request.headers.named.get(b"content-type", b"").decode("latin-1")
         body = request.body if decoded is None else decoded
-        if waited is not None:
-            viewed, route = waited
-        else:
+        if viewed is None:
             viewed = view(endpoint, body, content_type, self._models, self._chance.random())
+        if route is None:
             if self.line.due:  # who waits comes first
                 self.line.ask()
-            decided = self.decide(viewed, visit.record)
-            if decided is None:
+            route = self.decide(viewed, visit.record)
+            if route is None:
                 self._wait(visit, endpoint, decoded, viewed)
                 return
-            route = decided
         if viewed.alias is not None and viewed.request.model is not None:
             # A renamed body is sent as it is read here, so its coding is gone with its old name.
             body = rename_model(endpoint, body, content_type, viewed.request.model)
@@ -308,17 +313,42 @@ class Proxy:
         endpoint = self._endpoints.find(visit.record.method, request.path)
         visit.record.endpoint = endpoint.name
         coding = request.headers.coding
-        if coding in (b"", b"identity"):
+        if coding in (b"", b"identity") and len(request.body) <= AT_ONCE_MAX:
             self.dispatch(visit, endpoint, None)
         else:
-            decoder = Decoder(coding.decode("latin-1"), self._limits.body_bytes_max)
-            Inflation(self, visit, endpoint, decoder).step()
+            steps = self._prepared(visit, endpoint, Decoder(coding.decode("latin-1"), self._limits.body_bytes_max))
+            working = InTurns(steps, partial(self.refuse, visit), partial(self.abandon, visit))
+            visit.client.attach(working)
+            working.step()
+
+    def _prepared(self, visit: Visit, endpoint: Endpoint, decoder: Decoder) -> Iterator[None]:
+        """What is done with a body that is large or packed, in steps."""
+        request = visit.request
+        check = Utf8Check()
+        plain: list[bytes] = []
+        for piece in decoder.feed(request.body):
+            if not decoder.identity:
+                plain.append(piece)
+            yield from check.feed(piece)
+            yield
+        decoder.finish()
+        decoded = None if decoder.identity else b"".join(plain)
+        body = request.body if decoded is None else decoded
+        plain.clear()
+        yield
+        viewed = self._view(visit, endpoint, body, is_utf8=check.finish())
+        yield
+        self.dispatch(visit, endpoint, decoded, viewed)
+
+    def _view(self, visit: Visit, endpoint: Endpoint, body: bytes, *, is_utf8: bool) -> Viewed:
+        content_type = visit.request.headers.named.get(b"content-type", b"").decode("latin-1")
+        return view(endpoint, body, content_type, self._models, self._chance.random(), is_utf8=is_utf8)
 
     def _wait(self, visit: Visit, endpoint: Endpoint, decoded: bytes | None, viewed: Viewed) -> None:
         """Let a request wait for a place at an engine. ApiError where too many do."""
 
         def go(route: Route) -> None:
-            self.dispatch(visit, endpoint, decoded, (viewed, route))
+            self.dispatch(visit, endpoint, decoded, viewed, route)
 
         queued = Queued(self, visit, viewed, go, self._now)
         queued.wait(len(visit.request.body) + len(decoded or b""))
@@ -410,52 +440,6 @@ class Clients:
             for client in list(self._open):
                 client.expire()
         return True
-
-
-class Inflation:
-    """Takes a body out of its content coding a slice at a time, so that no other request waits for a large one."""
-
-    def __init__(self, proxy: Proxy, visit: Visit, endpoint: Endpoint, decoder: Decoder) -> None:
-        self._proxy = proxy
-        self._visit = visit
-        self._endpoint = endpoint
-        self._decoder = decoder
-        self._slices = decoder.feed(visit.request.body)
-        self._done: list[bytes] = []
-        self._over = False
-        visit.client.attach(self)
-
-    def step(self) -> None:
-        """One slice; after the last one the request goes on its way."""
-        if self._over:
-            return
-        try:
-            piece = next(self._slices, None)
-            if piece is None:
-                self._decoder.finish()
-                self._proxy.dispatch(self._visit, self._endpoint, b"".join(self._done))
-                return
-        except ApiError as error:
-            self._proxy.refuse(self._visit, error)
-            return
-        self._done.append(piece)
-        asyncio.get_running_loop().call_soon(self.step)
-
-    def on_client_gone(self) -> None:
-        """Nobody waits for it."""
-        self._over = True
-        self._proxy.abandon(self._visit)
-
-    def on_client_slow(self) -> None:
-        """Nothing is being written yet."""
-
-    def on_client_reading(self) -> None:
-        """Nothing is being written yet."""
-
-    def on_expired(self) -> None:
-        """The router stops."""
-        self._over = True
-        self._proxy.refuse(self._visit, shutting_down())
 
 
 def _engine(

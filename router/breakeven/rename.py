@@ -42,12 +42,13 @@ class _Answer(Struct):
 _ANSWER = Decoder(_Answer)  # skips the rest: an answer of embeddings is 10 MB of numbers
 
 
-def rename_answer(body: bytes, alias: str) -> bytes:
-    """The JSON answer with its model renamed."""
-    if len(body) > SEARCHED_MAX:
-        beginning = _BEGINNING.match(body, 0, BEGINNING_MAX)
+def rename_answer(pieces: list[bytes], alias: str) -> bytes:
+    """The JSON answer, which came in these pieces, with its model renamed."""
+    if sum(map(len, pieces)) > SEARCHED_MAX:
+        beginning = _BEGINNING.match(pieces[0], 0, BEGINNING_MAX)
         if beginning is not None:  # no engine writes a second one, which would be the one that counts
-            return with_model(body, [beginning.span(1)], alias)
+            return b"".join([with_model(pieces[0], [beginning.span(1)], alias), *pieces[1:]])
+    body = b"".join(pieces)
     return with_model(body, _deciding_spans(body, _models_of_answer), alias)
 
 

@@ -132,12 +132,22 @@ class StreamObserver:
     def _cut_off(self) -> list[bytes]:
         pending = self._pending
         events = []
-        start = 0
-        while empty_line := _EMPTY_LINE.search(pending, max(start, self._scanned)):
+        start, scanned = 0, self._scanned
+        # At 8 ns a byte the regular expression would stop the loop for 80 ms where 10 MB of one event come at once.
+        has_returns = pending.find(CARRIAGE_RETURN, scanned) >= 0
+        while True:
+            if has_returns:
+                empty_line = _EMPTY_LINE.search(pending, max(start, scanned))
+                end, after = empty_line.span() if empty_line is not None else (-1, -1)
+            else:
+                end = pending.find(b"\n\n", max(start, scanned))
+                after = end + 2
+            if end < 0:
+                break
             if not self._skipping:
-                events.append(bytes(pending[start : empty_line.start()]))
+                events.append(bytes(pending[start:end]))
             self._skipping = False
-            start = empty_line.end()
+            start = after
         del pending[:start]
         self._scanned = max(0, len(pending) - 1)
         return events

@@ -38,7 +38,7 @@ def renamed(reads: list[bytes]) -> bytes:
 
 def renamed_whole(document: bytes) -> None:
     """The same for an answer that is one document."""
-    answer = rename_answer(document, ALIAS)
+    answer = rename_answer([document], ALIAS)
     if b"\0" in document:
         assert answer == document, "no JSON in UTF-8 has this byte"
         return

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakeven.event_shape import EventShape, shape_of
+from breakeven.event_shape import LEARNED_MAX, EventShape, shape_of
 
 EVENT = b'data: {"id":"c1","choices":[{"delta":{"content":" the"},"finish_reason":null}]}'
 
@@ -104,3 +104,8 @@ def test_what_fits_reads_as_the_same_message_with_another_text(text: bytes) -> N
             return  # a wrong escape: no message at all
         message["choices"][0]["delta"]["content"] = " the"
         assert message == json.loads(EVENT[5:])
+
+
+def test_nothing_is_learned_from_a_huge_event():
+    assert shape_of(b'data: {"content":"%b"}' % (b"a" * 1000)) is not None
+    assert shape_of(b'data: {"content":"%b"}' % (b"a" * LEARNED_MAX)) is None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from breakeven.errors import ApiError
-from breakeven.fields import LENIENT_MAX, UTF8_SLICE, Fields, read_form, read_json
+from breakeven.fields import LENIENT_MAX, UTF8_SLICE, Fields, Utf8Check, read_form, read_json
 
 FORM_TYPE = "multipart/form-data; boundary=xyz"
 
@@ -196,3 +196,34 @@ def test_every_member_is_read_as_the_engines_parser_reads_it(members: dict[str, 
         if name in Fields.__struct_fields__:
             # As text, in which NaN equals itself.
             assert json.dumps(getattr(fields, name)) == json.dumps(value)
+
+
+def checked(*pieces: bytes) -> tuple[bool, int]:
+    """What a check says of these pieces, and how often it gave way."""
+    check = Utf8Check()
+    pauses = sum(1 for piece in pieces for _ in check.feed(piece))
+    return check.finish(), pauses
+
+
+@pytest.mark.parametrize(
+    ("pieces", "is_utf8", "pauses"),
+    [
+        ((), True, 0),
+        ((b"",), True, 0),
+        (("é".encode()[:1], "é".encode()[1:]), True, 0),
+        (("é".encode()[:1],), False, 0),
+        ((b"\xff", "é".encode()), False, 0),
+        (("é".encode() * UTF8_SLICE,), True, 1),
+        ((b"a" * (UTF8_SLICE + 1), b"\xff" * 3 * UTF8_SLICE), False, 1),
+    ],
+)
+def test_bytes_in_pieces_are_checked_and_others_get_their_turn_between_slices(
+    pieces: tuple[bytes, ...], is_utf8: bool, pauses: int
+) -> None:
+    assert checked(*pieces) == (is_utf8, pauses)
+
+
+def test_what_was_found_about_the_bytes_is_not_looked_for_again() -> None:
+    body = with_members('"x":"é"')
+    assert read_json(body, is_utf8=True).model == "m"
+    assert read_json(body, is_utf8=False).model == "m"  # the standard library looks for itself

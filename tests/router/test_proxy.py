@@ -197,6 +197,23 @@ async def test_a_packed_body_is_unpacked_in_slices_and_decided_by_what_is_in_it(
     assert b"content-length: %d\r\n" % len(body) in run.engine.heads[0]
 
 
+@pytest.mark.parametrize("text", ["x", "é"])
+async def test_a_large_body_is_served_as_any_other(text: str) -> None:
+    async with running(aliases={"fast": "m"}) as run:
+        body = json.dumps({**BODY, "model": "fast", "padding": text * 3_000_000}, ensure_ascii=False).encode()
+        answer = await run.client.post(CHAT, content=body)
+        assert (answer.status_code, answer.json()["model"]) == (200, "fast")
+        assert answer.headers["x-breakeven-reason"] == "temperature_above_threshold"
+        assert b"content-length: %d\r\n" % (len(body) - 3) in run.engine.heads[0]
+
+
+async def test_a_large_body_that_is_no_utf_8_or_no_json_is_refused(run: Running) -> None:
+    for content in (b'{"model":"m","x":"' + b"\xff" * 2_000_000 + b'"}', b"{" * 2_000_000):
+        answer = await run.client.post(CHAT, content=content)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_json")
+    assert run.engine.heads == []
+
+
 async def test_a_packed_body_that_is_broken_or_too_large_is_refused() -> None:
     async with running(body_max_bytes=1024) as run:
         for content, status in ((b"no gzip", 400), (gzip.compress(b"x" * 5000), 413)):

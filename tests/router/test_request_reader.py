@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from breakeven.errors import ApiError
 from breakeven.headers import Headers
 from breakeven.recent_heads import RecentHeads
-from breakeven.request_reader import READ_AHEAD_MAX, BadRequest, Limits, Request, RequestReader
+from breakeven.request_reader import CRUMB, CRUMBS_MAX, READ_AHEAD_MAX, BadRequest, Limits, Request, RequestReader
 
 LIMITS = Limits(header_bytes_max=1024, body_bytes_max=4096)
 
@@ -251,6 +251,15 @@ def test_trailers_without_end_are_refused() -> None:
         b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: ", *[b"y" * 500] * 4
     )
     assert error_of(reader).status == 431
+
+
+def test_a_body_in_crumbs_is_refused_before_it_stops_the_loop() -> None:
+    head = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+    crumbs = read(head, b"1\r\na\r\n" * (CRUMBS_MAX + 2), limits=Limits())
+    assert error_of(crumbs).status == 400
+    piece = b"%x\r\n%b\r\n" % (CRUMB, b"a" * CRUMB)
+    body = only(read(head, piece * (CRUMBS_MAX + 2), b"0\r\n\r\n", limits=Limits())).body
+    assert body == b"a" * CRUMB * (CRUMBS_MAX + 2)
 
 
 def test_a_body_in_tiny_chunks_is_no_endless_head() -> None:

@@ -1,0 +1,26 @@
+"""Nothing that comes from outside stops the loop for long; `python -m tests.system.longest_turn` prints the figures."""
+
+import pytest
+
+from tests.system.longest_turn import Case, cases, longest_ms
+
+SLACK = 3
+"""Times the limit: machines differ, and even CPU time grows where others use the same caches."""
+
+TRIES = 3
+
+
+def best_ms(case: Case) -> float:
+    """The longest turn; noise only adds, so it is measured again where it was too long."""
+    best = longest_ms(case)
+    for _ in range(TRIES - 1):
+        if best > SLACK * case.limit_ms:
+            best = min(best, longest_ms(case))
+    return best
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)  # 15 s of CPU time, on a machine that may be shared
+def test_no_turn_of_the_loop_is_long():
+    longest = {case.name: (best_ms(case), case.limit_ms) for case in cases()}
+    assert {name: both for name, both in longest.items() if both[0] > SLACK * both[1]} == {}
