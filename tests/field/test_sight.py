@@ -172,3 +172,20 @@ async def test_a_log_that_is_moved_away_is_begun_anew_and_nothing_was_lost(stage
         await told(folder / name, "after")
         assert lines(folder / f"{name}.old", "before")
     assert total(await stage.router.samples(), "breakeven_log_lines_lost_total") == 0
+
+
+def ids(folder: Path, pattern: str) -> list[str]:
+    places = folder.glob(pattern)
+    return sorted(json.loads(line)["request_id"] for place in places for line in place.read_bytes().splitlines())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+async def test_two_workers_write_one_log_and_one_journal_and_turn_it_over_between_them(tmp_path: Path) -> None:
+    sent = sorted(f"w-{number}" for number in range(60))
+    settings = {"workers": 2, "access_log": str(tmp_path / "access.log"), "journal": str(tmp_path / "journal.jsonl")}
+    async with staged(tmp_path, {**settings, "journal_max_bytes": 8192, "journal_files": 100}) as stage:
+        for batch in (sent[:20], sent[20:40], sent[40:]):
+            await asyncio.gather(*(stage.ask(body(), headers=headers(name)) for name in batch))
+    assert ids(tmp_path, "access.log") == ids(tmp_path, "journal.jsonl*") == sent
+    assert ids(tmp_path, "journal.jsonl.1")
