@@ -152,16 +152,17 @@ class Connection(asyncio.Protocol):
             self.transport.write(page)
             self._wait_for_request()
         else:
-            self.answering = asyncio.get_running_loop().create_task(self._answer(b"".join(self.body)))
+            body = b"".join(self.body)
+            asked = json.loads(body)
+            self.engine.note("asked", asked.get("user", "-"), hashlib.sha256(body).hexdigest())
+            self.answering = asyncio.get_running_loop().create_task(self._answer(asked))
 
     def _wait_for_request(self):
         idle_s = random.uniform(*IDLE_S)  # noqa: S311  # a race, not a secret
         self.idling = asyncio.get_running_loop().call_later(idle_s, self.close_if_idle)
 
-    async def _answer(self, body):
-        engine, asked = self.engine, json.loads(body)
-        token, plan = asked.get("user", "-"), asked.get("metadata", {})
-        engine.note("asked", token, hashlib.sha256(body).hexdigest())
+    async def _answer(self, asked):
+        engine, token, plan = self.engine, asked.get("user", "-"), asked.get("metadata", {})
         engine.running += 1
         engine.prompts += 1
         try:

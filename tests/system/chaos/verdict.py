@@ -200,8 +200,8 @@ def _reason(fate: Fate, evidence: Evidence, limits: Limits) -> str | None:
     if fate.done:
         return ""
     (line,) = evidence.logged[fate.wish.token]
-    # A slow reader hears of the end long after it: the router dates it.
-    ended_s = min(fate.ended_s, fate.sent_s + line["finished_s"])
+    # A slow reader hears of the end long after it: the router dates it, from the moment in which it had the request.
+    ended_s = min(fate.ended_s, fate.sent_s + NOTICED_S + line["finished_s"])
     backend = fate.backend or line["backend"]
     own = [outage for outage in evidence.outages if outage.engine == backend]
     if fate.status == 200:
