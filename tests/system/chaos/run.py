@@ -46,7 +46,7 @@ LIMITS = Limits(
     # Two probes that take a second each, a pause between them, and as much again for a machine that is busy.
     taken_out_s=4.5,
     # The next probe, or the next question for a token where it was ejected; and a machine that is busy.
-    brought_back_s=2.5,
+    brought_back_s=3.5,
 )
 GRACE_S = 0.3
 """Between SIGTERM and SIGKILL, as every supervisor has it."""
