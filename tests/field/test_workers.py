@@ -160,6 +160,7 @@ async def test_b71_a_killed_worker_breaks_its_own_streams_only_and_nothing_stays
     os.kill(victim, signal.SIGKILL)
     reply = await clients[victim].end()
     assert (reply.complete, reply.closed) == (False, True)
+    clients[victim].fin()
     await counts(stage, IN_FLIGHT, WORKERS - 1)
     assert (await stage.ask(body(temperature=2.0), path="/v1/models", method="GET")).status == 200
     streaming.gate.set()
