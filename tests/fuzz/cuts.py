@@ -27,3 +27,13 @@ def whole(wire: bytes) -> bytes:
 def cut(wire: bytes, *sizes: int) -> bytes:
     """The input that brings this wire in reads of these sizes, over and over."""
     return bytes([len(sizes), *(size - 1 for size in sizes)]) + wire
+
+
+SINGLY_MAX = 512
+"""Bytes that come one by one; behind them it is one read, for speed."""
+
+
+def single_bytes(wire: bytes) -> list[bytes]:
+    """The worst cut."""
+    rest = [wire[SINGLY_MAX:]] if len(wire) > SINGLY_MAX else []
+    return [bytes([byte]) for byte in wire[:SINGLY_MAX]] + rest

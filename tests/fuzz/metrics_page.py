@@ -6,7 +6,7 @@ from msgspec.structs import asdict
 
 from breakeven.engines.vllm import LINE_BYTES_MAX, POSITIONS_MAX, SignalReader
 from breakeven_policies.snapshot import EngineSignals
-from tests.fuzz.cuts import pieces
+from tests.fuzz.cuts import pieces, single_bytes
 
 
 def check(data: bytes) -> None:
@@ -14,7 +14,7 @@ def check(data: bytes) -> None:
     reads = pieces(data)
     wire = b"".join(reads)
     signals = read([wire])
-    assert signals == read(reads) == read([bytes([byte]) for byte in wire]), "the cut makes a difference"
+    assert signals == read(reads) == read(single_bytes(wire)), "the cut makes a difference"
     figures = asdict(signals)
     positions = figures.pop("accepted_tokens_per_position")
     assert len(positions) <= POSITIONS_MAX

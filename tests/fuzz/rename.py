@@ -5,7 +5,7 @@ from typing import Any
 
 from breakeven.answer import decode
 from breakeven.rename import StreamRenamer, rename_answer
-from tests.fuzz.cuts import pieces
+from tests.fuzz.cuts import pieces, single_bytes
 
 ALIAS = 'an "alias" \ud83d'
 
@@ -14,7 +14,7 @@ def check(data: bytes) -> None:
     """Raises where a property is broken."""
     reads = pieces(data)
     wire = b"".join(reads)
-    whole, cut, single = renamed([wire]), renamed(reads), renamed([bytes([byte]) for byte in wire])
+    whole, cut, single = renamed([wire]), renamed(reads), renamed(single_bytes(wire))
     assert whole == cut == single, "the cut makes a difference"
     before, after = wire.splitlines(keepends=True), whole.splitlines(keepends=True)
     assert len(before) == len(after), "a line came or went"

@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 from breakeven import sse
 from breakeven.sse import EVENT_MAX, StreamObserver
-from tests.fuzz.cuts import pieces
+from tests.fuzz.cuts import pieces, single_bytes
 
 SMALL = 512
 """The limit of an event in the second run, so that small inputs pass it too."""
@@ -14,11 +14,11 @@ def check(data: bytes) -> None:
     """Raises where a property is broken."""
     reads = pieces(data)
     wire = b"".join(reads)
-    whole, cut, single = observed([wire]), observed(reads), observed([bytes([byte]) for byte in wire])
+    whole, cut, single = observed([wire]), observed(reads), observed(single_bytes(wire))
     assert seen(whole) == seen(cut) == seen(single), "the cut makes a difference"
     with patch.object(sse, "EVENT_MAX", SMALL):
         small = observed(reads, SMALL)
-        assert seen(small) == seen(observed([bytes([byte]) for byte in wire], SMALL)), "the cut of what is too large"
+        assert seen(small) == seen(observed(single_bytes(wire), SMALL)), "the cut of what is too large"
     boundary = StreamObserver()
     boundary.feed(wire, 1.0)
     end = boundary.event_end
