@@ -158,6 +158,12 @@ ROWS = (
                     ),
                 ),
             ),
+            Panel(
+                "Lost lines",
+                "short",
+                "Per second, of access log, journal or spans that were not written: the disk is full, or too slow.",
+                (Query(rate("breakeven_log_lines_lost_total", "log", "why", where=""), "{{log}} {{why}}"),),
+            ),
         ),
     ),
     Row(
