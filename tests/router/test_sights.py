@@ -12,4 +12,4 @@ def test_neither_the_sights_nor_a_worker_load_the_framework_of_the_admin_port():
         "import sys, breakeven.sights, breakeven.worker; print([m for m in ('fastapi', 'uvicorn') if m in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout == "set()\n"
+    assert ran.stdout == "[]\n"
