@@ -259,6 +259,11 @@ ROWS = (
                         f"(increase(breakeven_backend_health_changes_total{{{POOL}}}[$__rate_interval]))",
                         "{{pool}} · {{backend}} {{health}}",
                     ),
+                    Query(
+                        "sum by (pool, backend, cause) "
+                        f"(increase(breakeven_backend_ejections_total{{{POOL}}}[$__rate_interval]))",
+                        "{{pool}} · {{backend}} ejected for {{cause}}",
+                    ),
                 ),
             ),
             Panel(

@@ -22,6 +22,19 @@ class Health(StrEnum):
     DOWN = "down"
 
 
+class Suspicion(StrEnum):
+    """What is held against an engine whose health checks are answered."""
+
+    FAILURES = "failures"
+    """Ejected: its requests failed."""
+    FROZEN = "frozen"
+    """Ejected: it held requests and made no token."""
+    ERRORS = "errors"
+    """Ejected: it answered with server errors what others answered well."""
+    TRIAL = "trial"
+    """It is given single requests until one is answered."""
+
+
 class EngineSignals(Struct, frozen=True):
     """One scrape of an engine's metrics page. None: the engine does not report it (never zero).
 
@@ -55,7 +68,8 @@ class BackendView(Struct, frozen=True):
 
     `in_flight` counts this router's own requests there, exactly; `in_flight_at_scrape` is what it was when `signals`
     were read, at `scraped_at_s` on the clock of the snapshot. `models` is None until the engine has listed them.
-    `in_flight_max` is how many this router may have there at once, 0 where it has no such limit.
+    `in_flight_max` is how many this router may have there at once, 0 where it has no such limit. `suspicion` says why
+    the engine is ejected, or that it is on trial.
     """
 
     name: str
@@ -66,6 +80,7 @@ class BackendView(Struct, frozen=True):
     in_flight_at_scrape: int = 0
     models: frozenset[str] | None = None
     in_flight_max: int = 0
+    suspicion: Suspicion | None = None
 
     @property
     def full(self) -> bool:

@@ -11,8 +11,11 @@ these rules:
 - an engine whose health checks are answered and whose requests are not is `ejected`: after `failures_max` requests in a
   row that failed there while nothing was answered, or after holding requests for `frozen_s` (field case B53). Where its
   metrics count tokens and steps they have the last word at each scrape, since busy is not dead (B54): one that moves
-  forgives. An ejected engine comes back by making a token, never by a health check; where it cannot be asked for one,
-  after a pause (`probe`); or by a restart, seen by a refused connection or by its loading.
+  forgives. So is one that answers with server errors what others answer well (`error_row`);
+- an ejected engine comes back by making a token, never by a health check; where it cannot be asked for one, after a
+  pause (`probe`); or by a restart, seen by a refused connection or by its loading. One that made no token, and one that
+  was out for errors, comes back on trial: it gets one request at a time until one is answered, and is out again with
+  the first that is not.
 """
 
 from collections.abc import Callable
@@ -20,9 +23,17 @@ from typing import Any
 
 from msgspec import Struct
 
+from breakeven.backend_state import BackendState
+from breakeven.error_row import ErrorRow
 from breakeven.in_flight import InFlight
-from breakeven.ledger import Cells
-from breakeven_policies.snapshot import BackendView, EngineSignals, FleetSnapshot, Health, PoolKind, PoolView
+from breakeven_policies.snapshot import (
+    EngineSignals,
+    FleetSnapshot,
+    Health,
+    PoolKind,
+    PoolView,
+    Suspicion,
+)
 
 
 class Started(Struct, frozen=True):
@@ -47,6 +58,15 @@ class Believed(Struct, frozen=True, tag=True):
 
     backend: str
     health: Health
+    suspicion: Suspicion | None = None
+
+
+class Erred(Struct, frozen=True, tag=True):
+    """The engine answered a request with a server error; `request` tells requests apart (`error_row.fingerprint`)."""
+
+    backend: str
+    request: int
+    now_s: float
 
 
 class EndedElsewhere(Struct, frozen=True, tag=True):
@@ -100,6 +120,7 @@ class Revived(Struct, frozen=True):
     """An ejected engine has made a token for the router itself, or cannot be asked to and has been out long enough."""
 
     backend: str
+    made_token: bool = False
 
 
 class ModelsListed(Struct, frozen=True):
@@ -121,6 +142,7 @@ FleetEvent = (
     | Revived
     | EndedElsewhere
     | Believed
+    | Erred
 )
 
 
@@ -141,86 +163,6 @@ class Ejection(Struct, frozen=True):
 
     failures_max: int = 0
     frozen_s: float = 0.0
-
-
-class BackendState:
-    """What is known of one backend now; `view` freezes it."""
-
-    __slots__ = (
-        "cells",
-        "ejected",
-        "elsewhere",
-        "failed_in_a_row",
-        "failures",
-        "health",
-        "in_flight_at_scrape",
-        "in_flight_max",
-        "index",
-        "models",
-        "name",
-        "place",
-        "pool",
-        "progress",
-        "progress_at_s",
-        "scraped_at_s",
-        "signals",
-    )
-
-    def __init__(self, name: str, pool: int, index: int, in_flight_max: int, cells: Cells, place: int) -> None:
-        self.name = name
-        self.cells = cells
-        self.place = place
-        self.elsewhere = 0
-        self.pool = pool
-        self.index = index
-        self.health = Health.UNKNOWN
-        self.failures = 0
-        self.in_flight_at_scrape = 0
-        self.in_flight_max = in_flight_max
-        self.signals: EngineSignals | None = None
-        self.scraped_at_s: float | None = None
-        self.models: frozenset[str] | None = None
-        self.progress: tuple[float | None, ...] = ()
-        self.progress_at_s = 0.0
-        self.forgive()
-
-    def forgive(self) -> None:
-        """Nothing is held against the engine."""
-        self.ejected = False
-        self.failed_in_a_row = 0
-
-    @property
-    def in_flight(self) -> int:
-        """Requests there now: our own, and those of other processes as they were last looked at."""
-        return int(self.cells[self.place]) + self.elsewhere
-
-    @property
-    def counts(self) -> bool:
-        """Whether its metrics tell what it has made."""
-        return self.signals is not None and self.signals.generation_tokens is not None
-
-    @property
-    def shown(self) -> Health:
-        """The health that others see."""
-        return Health.EJECTED if self.ejected and self.health is Health.READY else self.health
-
-    def view(self) -> BackendView:
-        """The picture of it now."""
-        return BackendView(
-            self.name,
-            self.shown,
-            self.in_flight,
-            self.signals,
-            self.scraped_at_s,
-            self.in_flight_at_scrape,
-            self.models,
-            self.in_flight_max,
-        )
-
-    @property
-    def has_room(self) -> bool:
-        """Whether it may be given a further request."""
-        return not self.in_flight_max or self.in_flight < self.in_flight_max
 
 
 NO_EJECTION = Ejection()
@@ -277,6 +219,7 @@ class Fleet:
             ModelsListed: self._models_listed,
             Revived: self._revived,
             EndedElsewhere: self._ended_elsewhere,
+            Erred: self._erred,
         }
 
     def apply(self, event: FleetEvent) -> None:
@@ -303,6 +246,10 @@ class Fleet:
     def health(self, backend: str) -> Health:
         """What is believed of one backend; KeyError if it is not configured."""
         return self._by_name[backend].shown
+
+    def suspicion(self, backend: str) -> Suspicion | None:
+        """What is held against one backend; KeyError if it is not configured."""
+        return self._by_name[backend].suspicion
 
     def has_room(self, backend: str) -> bool:
         """Whether one backend may be given a further request; never one that is not configured any more."""
@@ -341,21 +288,43 @@ class Fleet:
         state.cells[state.place] -= 1.0
         if state.in_flight_max:
             self.on_room()
-        if event.answered:
-            state.failed_in_a_row = 0
-        elif event.answered is False:
-            self._failed(state)
+        self._judge_end(state, event.answered)
 
     def _ended_elsewhere(self, state: BackendState, event: EndedElsewhere) -> None:
-        if event.answered:
+        self._judge_end(state, event.answered)
+
+    def _judge_end(self, state: BackendState, answered: bool | None) -> None:
+        if answered:
             state.failed_in_a_row = 0
-        elif event.answered is False:
+            state.errors = None
+            state.well = True
+            if state.trial_max:
+                self._bring_back(state)
+        elif answered is False:
             self._failed(state)
 
     def _failed(self, state: BackendState) -> None:
         state.failed_in_a_row += 1
-        if not state.counts and self._has_failed(state):
-            self._eject(state)
+        if state.trial_max or (not state.counts and self._has_failed(state)):
+            self._eject(state, Suspicion.FAILURES)
+
+    def _erred(self, state: BackendState, event: Erred) -> None:
+        limit = self._ejection.failures_max
+        others = [other for other in self._by_name.values() if other is not state]
+        if state.errors is None:
+            state.errors = ErrorRow(event.now_s)
+            for other in others:
+                other.well = False
+        state.errors.add(event.request, event.now_s)
+        if state.trial_max:
+            if any(other.shown is Health.READY for other in others):
+                self._eject(state, Suspicion.ERRORS)
+            else:
+                self._bring_back(state)
+        elif limit and state.errors.blames(limit):
+            better = any(other.well and other.shown is Health.READY for other in others)
+            if better:
+                self._eject(state, Suspicion.ERRORS)
 
     def _connect_refused(self, state: BackendState, _event: ConnectRefused) -> None:
         state.forgive()  # the process is gone: what comes back is another one
@@ -397,21 +366,32 @@ class Fleet:
             state.progress_at_s = now_s
         if before and state.progress != before:
             state.failed_in_a_row = 0
-            if (signals.generation_tokens or 0.0) > (before[0] or 0.0):
+            # An engine that is out for errors made tokens all the time.
+            if (signals.generation_tokens or 0.0) > (before[0] or 0.0) and state.suspicion is not Suspicion.ERRORS:
                 self._bring_back(state)
-        elif state.counts and (self._has_failed(state) or 0 < self._ejection.frozen_s <= now_s - state.progress_at_s):
-            self._eject(state)
+        elif state.counts and self._has_failed(state):
+            self._eject(state, Suspicion.FAILURES)
+        elif state.counts and 0 < self._ejection.frozen_s <= now_s - state.progress_at_s:
+            self._eject(state, Suspicion.FROZEN)
 
     def _has_failed(self, state: BackendState) -> bool:
         return 0 < self._ejection.failures_max <= state.failed_in_a_row
 
-    def _eject(self, state: BackendState) -> None:
+    def _eject(self, state: BackendState, why: Suspicion) -> None:
         if state.shown is Health.READY:
-            state.ejected = True
+            state.suspicion = why
+            state.trial_max = 0
             self.on_health(self._specs[state.pool].name, state.name, Health.EJECTED)
 
-    def _revived(self, state: BackendState, _event: Revived) -> None:
-        self._bring_back(state)
+    def _revived(self, state: BackendState, event: Revived) -> None:
+        if not state.ejected:
+            return
+        on_trial = not event.made_token or state.suspicion is Suspicion.ERRORS
+        state.forgive()
+        if on_trial:
+            state.try_out()
+        if state.shown is Health.READY:
+            self.on_health(self._specs[state.pool].name, state.name, Health.READY)
 
     def _bring_back(self, state: BackendState) -> None:
         was_ejected = state.shown is Health.EJECTED

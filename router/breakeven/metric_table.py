@@ -83,6 +83,11 @@ HEALTH_CHANGES = Metric(
     "breakeven_backend_health_changes_total", _COUNTER, "Changes of the engine's health, by what it became.",
     ("pool", "backend", "health"),
 )  # fmt: skip
+EJECTIONS = Metric(
+    "breakeven_backend_ejections_total", _COUNTER,
+    "Times that the engine was taken out although its health checks were answered, by what was held against it.",
+    ("pool", "backend", "cause"),
+)  # fmt: skip
 PROBE_FAILURES = Metric("breakeven_backend_probe_failures_total", _COUNTER, "Failed health checks.", _BACKEND)
 SCRAPE_FAILURES = Metric("breakeven_backend_scrape_failures_total", _COUNTER, "Failed reads of metrics.", _BACKEND)
 ENGINE_RUNNING = Metric(
@@ -126,9 +131,9 @@ BUILD_INFO = Metric("breakeven_build_info", _GAUGE, "1 for the running version."
 
 TABLE = (
     REQUESTS, IN_FLIGHT, DECISION, ADDED_LATENCY, FIRST_TOKEN, TOKEN_TIME, DURATION, PROMPT_TOKENS, COMPLETION_TOKENS,
-    ATTEMPTS, READY, HEALTH_CHANGES, PROBE_FAILURES, SCRAPE_FAILURES, ENGINE_RUNNING, ENGINE_WAITING, ENGINE_KV_USAGE,
-    ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, LINES_LOST, CLIENT_CONNECTIONS, QUEUED,
-    QUEUE_WAIT, SHORTAGES, WORKER_RESTARTS, POLICY_INFO, BUILD_INFO,
+    ATTEMPTS, READY, HEALTH_CHANGES, EJECTIONS, PROBE_FAILURES, SCRAPE_FAILURES, ENGINE_RUNNING, ENGINE_WAITING,
+    ENGINE_KV_USAGE, ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, LINES_LOST,
+    CLIENT_CONNECTIONS, QUEUED, QUEUE_WAIT, SHORTAGES, WORKER_RESTARTS, POLICY_INFO, BUILD_INFO,
 )  # fmt: skip
 
 BY_NAME = {metric.name: metric for metric in TABLE}

@@ -24,7 +24,7 @@ from breakeven.metric_table import Metric, MetricKind
 from breakeven.record import Outcome, RequestRecord, Waited
 from breakeven.shortage import Side
 from breakeven.signal_window import SignalWindow
-from breakeven_policies.snapshot import BackendView, FleetSnapshot, Health
+from breakeven_policies.snapshot import BackendView, FleetSnapshot, Health, Suspicion
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """The text format that every Prometheus reads."""
@@ -205,6 +205,10 @@ class Metrics:
     def worker_replaced(self) -> None:
         """A worker process ended and another one was started."""
         self._counts[table.WORKER_RESTARTS.name].add(())
+
+    def ejected(self, pool: str, backend: str, cause: Suspicion | None) -> None:
+        """The fleet ejected a backend."""
+        self._counts[table.EJECTIONS.name].add((pool, backend, cause or NONE))
 
     def probe_failed(self, backend: str) -> None:
         """A health check failed."""

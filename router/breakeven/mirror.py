@@ -6,16 +6,20 @@ account before the supervisor has heard of it: a refused connection, since its n
 
 from collections.abc import Callable
 
-from breakeven.fleet import BackendState, Believed, ConnectRefused, EndedElsewhere, Fleet, PoolSpec
+from breakeven.backend_state import BackendState
+from breakeven.fleet import Believed, ConnectRefused, EndedElsewhere, Erred, Fleet, PoolSpec
 from breakeven.in_flight import InFlight
-from breakeven_policies.snapshot import EngineSignals, Health
+from breakeven_policies.snapshot import EngineSignals, Health, Suspicion
 
 
 class Mirror(Fleet):
     """A fleet that is told. `tell` takes what the supervisor has to hear."""
 
     def __init__(
-        self, pools: tuple[PoolSpec, ...], in_flight: InFlight, tell: Callable[[ConnectRefused | EndedElsewhere], None]
+        self,
+        pools: tuple[PoolSpec, ...],
+        in_flight: InFlight,
+        tell: Callable[[ConnectRefused | EndedElsewhere | Erred], None],
     ) -> None:
         super().__init__(pools, in_flight=in_flight)
         self._tell = tell
@@ -23,8 +27,10 @@ class Mirror(Fleet):
 
     def _believed(self, state: BackendState, event: Believed) -> None:
         state.forgive()
-        state.ejected = event.health is Health.EJECTED
-        self._become(state, Health.READY if state.ejected else event.health)
+        state.suspicion = event.suspicion or (Suspicion.FAILURES if event.health is Health.EJECTED else None)
+        if event.suspicion is Suspicion.TRIAL:  # which ends here with the first answer that this worker sees
+            state.try_out()
+        self._become(state, Health.READY if event.health is Health.EJECTED else event.health)
 
     def _connect_refused(self, state: BackendState, event: ConnectRefused) -> None:
         super()._connect_refused(state, event)
@@ -32,6 +38,10 @@ class Mirror(Fleet):
 
     def _failed(self, state: BackendState) -> None:
         self._tell(EndedElsewhere(state.name, answered=False))
+
+    def _erred(self, state: BackendState, event: Erred) -> None:
+        del state
+        self._tell(event)
 
     def _judge_progress(self, state: BackendState, signals: EngineSignals, now_s: float) -> None:
         """The supervisor does."""

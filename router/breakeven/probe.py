@@ -30,6 +30,12 @@ REVIVAL_PAUSE_MAX_S = 30.0
 """The pause between two questions for a token doubles up to this: an engine that is stuck is not helped by them."""
 
 
+SETTLED_S = 60.0
+"""An engine that is ejected again within this time after a token has not settled: it makes tokens for us and none for
+clients, and each return costs a client its request.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Rhythm:
     """How often each question is asked, and how long its answer may take."""
@@ -105,6 +111,7 @@ class EngineWatch:
         self._ejected = asyncio.Event()
         self._model: str | None = None
         self._revival_pause_s = rhythm.health_s
+        self._revived_s = -SETTLED_S
 
     async def keep_health(self) -> None:
         """Check health at once and then at its interval, for ever."""
@@ -134,20 +141,27 @@ class EngineWatch:
     async def keep_reviving(self) -> None:
         """Ask an ejected engine for a token until it makes one, for ever.
 
-        One that cannot be asked comes back after the pause, so that requests tell. The pause doubles from one failure,
-        or one such return, to the next, and is short again after a token.
+        One that cannot be asked comes back after the pause, on trial, so that requests tell. The pause doubles from one
+        failure, or one such return, to the next. One that made a token and is ejected again soon waits likewise.
         """
         while True:
             await self._ejected.wait()
+            unsettled = self._to.clock() - self._revived_s < SETTLED_S
+            if unsettled:
+                await self._pause()
             made = await self._makes_token()
             if made:
-                self._revival_pause_s = self._rhythm.health_s
-                self._to.apply(Revived(self._name))
-                continue
-            await asyncio.sleep(self._revival_pause_s)
-            self._revival_pause_s = min(2 * self._revival_pause_s, REVIVAL_PAUSE_MAX_S)
-            if made is None and self._ejected.is_set():
-                self._to.apply(Revived(self._name))
+                self._revived_s = self._to.clock()
+                if not unsettled:
+                    self._revival_pause_s = self._rhythm.health_s
+            else:
+                await self._pause()
+            if made is not False and self._ejected.is_set():
+                self._to.apply(Revived(self._name, made_token=bool(made)))
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._revival_pause_s)
+        self._revival_pause_s = min(2 * self._revival_pause_s, REVIVAL_PAUSE_MAX_S)
 
     async def _makes_token(self) -> bool | None:
         """Ask once; None: it cannot be asked."""

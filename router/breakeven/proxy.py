@@ -36,6 +36,7 @@ from breakeven.record import Outcome, RequestRecord
 from breakeven.recorder import Recorder, Recorders, Tracing
 from breakeven.relay import Edge, Engine, Relay, Shipment, engine_at
 from breakeven.request_reader import BadRequest, Limits, Request
+from breakeven.retry_after import retry_after_s
 from breakeven.shortage import Shortages, Side
 from breakeven.spans import Spans
 from breakeven.trace_context import TRACEPARENT, trace_parent_of
@@ -132,6 +133,7 @@ class Proxy:
             report=self._report,
             attempted=metrics.attempt,
         )
+        self._probe_s = settings.probe_interval_s
         self._attempts_max = settings.attempts_max
         self._clients = Clients(metrics)
         self._keepalive_s = settings.client_keepalive_s
@@ -372,7 +374,7 @@ class Proxy:
             record.reason = decision.refusal
             if decision.refusal is Refusal.AT_CAPACITY:
                 return None
-            raise _refusal(decision, viewed.alias or viewed.request.model)
+            raise _refusal(decision, viewed.alias or viewed.request.model, retry_after_s(snapshot, self._probe_s))
         record.reason = decision.reason
         return decision
 
@@ -471,9 +473,9 @@ def _engine(
     )
 
 
-def _refusal(decision: Refuse, model: str | None) -> ApiError:
+def _refusal(decision: Refuse, model: str | None, retry_s: int) -> ApiError:
     if decision.refusal is Refusal.UNKNOWN_MODEL:
         return unknown_model(model)
     if decision.refusal is Refusal.NO_CAPABLE_POOL:
         return no_capable_pool()
-    return no_backend("No engine that can serve this request is ready.", decision.refusal.value)
+    return no_backend("No engine that can serve this request is ready.", decision.refusal.value, retry_s)

@@ -48,6 +48,7 @@ class AttemptResult(StrEnum):
     """How the attempt at one backend ended, as far as the choice of a backend is concerned."""
 
     ANSWERED = "answered"
+    SERVER_ERROR = "server_error"
     CONNECT_FAILED = "connect_failed"
     LOST = "lost"
     UNAVAILABLE = "unavailable"

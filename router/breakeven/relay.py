@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from breakeven import downstream, upstream
 from breakeven.admission import Admission
+from breakeven.error_row import fingerprint
 from breakeven.errors import ApiError, no_backend, shutting_down, upstream_error, upstream_timeout
 from breakeven.exchange import Command, Event, Exchange
-from breakeven.fleet import ConnectRefused, Finished, Fleet, Started
+from breakeven.fleet import ConnectRefused, Erred, Finished, Fleet, Started
 from breakeven.further_attempt import FurtherAttempt, finds_place
 from breakeven.headers import (
     CORS_ANSWERS,
@@ -42,7 +43,7 @@ SAYS_NOTHING = (AttemptResult.ABANDONED, AttemptResult.CONNECT_FAILED)
 and which may be for want of descriptors of our own.
 """
 
-HEARD = (AttemptResult.ANSWERED, AttemptResult.UNAVAILABLE)
+HEARD = (AttemptResult.ANSWERED, AttemptResult.SERVER_ERROR, AttemptResult.UNAVAILABLE)
 """Results for which the engine sent a head."""
 
 UNAVAILABLE = frozenset((502, 503))
@@ -302,14 +303,8 @@ class Relay:
             lines += b"accept-encoding: identity\r\n"
         if self._record.spans is not None:
             dropped, lines = self._record.spans.onward(dropped, lines)
-        head = request_head(
-            shipment.method,
-            shipment.target,
-            engine.host,
-            shipment.headers.forwarded(dropped) + lines,
-            self._record.request_id.encode(),
-            len(body),
-        )
+        headers, request_id = shipment.headers.forwarded(dropped) + lines, self._record.request_id.encode()
+        head = request_head(shipment.method, shipment.target, engine.host, headers, request_id, len(body))
         self._connected().send(head, body)
         self._record.sent_s = self._edge.now()
         if self._edge.first_byte_timeout_s:
@@ -335,7 +330,7 @@ class Relay:
         accepted = shipment.headers.named.get(b"accept-encoding") if shipment.alias is None else None
         self._passage = passage_of(head, shipment.alias, accepted, must_end=shipment.must_end)
         self._record.status = head.status
-        self._result = ANSWERED
+        self._result = ANSWERED if head.status < 500 or head.status == 501 else AttemptResult.SERVER_ERROR
         dropped = RESPONSE_DROPPED | {b"content-encoding"} if self._passage.unpacks else RESPONSE_DROPPED
         if shipment.answers_cors:
             dropped |= CORS_ANSWERS
@@ -451,6 +446,9 @@ class Relay:
             if self._result is ANSWERED:
                 ended = engine.answered
             elif self._result in SAYS_NOTHING:
+                ended = engine.left
+            elif self._result is AttemptResult.SERVER_ERROR:  # its doing or the request's, which all of them tell
+                self._edge.fleet.apply(Erred(engine.name, fingerprint(self._shipment.body), self._edge.now()))
                 ended = engine.left
             self._edge.fleet.apply(ended)
             self._edge.attempted(engine.pool, engine.name, self._result)

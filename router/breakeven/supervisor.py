@@ -17,6 +17,7 @@ from breakeven.fleet import (
     ConnectRefused,
     Ejection,
     EndedElsewhere,
+    Erred,
     Fleet,
     FleetEvent,
     ModelsListed,
@@ -102,7 +103,7 @@ class Supervisor(Router):
 
     def _health_changed(self, pool: str, backend: str, health: Health) -> None:
         super()._health_changed(pool, backend, health)
-        self._crew.tell(Believed(backend, health))
+        self._crew.tell(Believed(backend, health, self.fleet.suspicion(backend)))
 
     def _listed(self, backend: str) -> Listed:
         return Listed(backend, json.dumps(self._directory.cards(backend)).encode("ascii"))
@@ -111,7 +112,7 @@ class Supervisor(Router):
         """Tell a new worker what is known."""
         for pool in self._sights.snapshot().pools:
             for backend in pool.backends:
-                worker.send(Believed(backend.name, backend.health))
+                worker.send(Believed(backend.name, backend.health, backend.suspicion))
                 if backend.models is not None:
                     worker.send(self._listed(backend.name))
                 if backend.signals is not None and backend.scraped_at_s is not None:
@@ -124,18 +125,26 @@ class Supervisor(Router):
             self.fleet.apply(message)
         elif isinstance(message, EndedElsewhere):
             self._count_failure(message)
+        elif isinstance(message, Erred):
+            for pool in self._sights.snapshot().pools:
+                for backend in pool.backends:
+                    self._note_answers(backend.name)
+            self.fleet.apply(message)
         elif isinstance(message, AskedWell):
             task = asyncio.create_task(self._answer(worker, message))
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)
 
     def _count_failure(self, failure: EndedElsewhere) -> None:
-        """A worker tells of failures only; whether requests were answered since the last one stands in the table."""
-        answered = self._answered_by(failure.backend)
-        if answered != self._answered.get(failure.backend):
-            self._answered[failure.backend] = answered
-            self.fleet.apply(EndedElsewhere(failure.backend, answered=True))
+        self._note_answers(failure.backend)
         self.fleet.apply(failure)
+
+    def _note_answers(self, backend: str) -> None:
+        """A worker tells of failures only; whether requests were answered since the last one stands in the table."""
+        answered = self._answered_by(backend)
+        if answered != self._answered.get(backend):
+            self._answered[backend] = answered
+            self.fleet.apply(EndedElsewhere(backend, answered=True))
 
     def _answered_by(self, backend: str) -> float:
         labels = (self.fleet.pool_of(backend), backend, AttemptResult.ANSWERED)

@@ -248,8 +248,13 @@ class Router:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _health_changed(self, pool: str, backend: str, health: Health) -> None:
-        LOG.log(logging.INFO if health is Health.READY else logging.WARNING, "%s (%s) is %s", backend, pool, health)
+        cause = self.fleet.suspicion(backend)
+        why = f" ({cause})" if health is Health.EJECTED else ""
+        level = logging.INFO if health is Health.READY else logging.WARNING
+        LOG.log(level, "%s (%s) is %s%s", backend, pool, health, why)
         self.metrics.health_changed(pool, backend, health)
+        if health is Health.EJECTED:
+            self.metrics.ejected(pool, backend, cause)
         self._prober.on_health(backend, health)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from breakeven.fleet import Believed, ConnectRefused, EndedElsewhere, Scraped, SignalsForgotten
+from breakeven.fleet import Believed, ConnectRefused, EndedElsewhere, Erred, Scraped, SignalsForgotten
 
 MESSAGE_BYTES_MAX = 2**28
 """A list of 10,000 models with all their fields is some 10 MB; what is longer than this is no message of ours."""
@@ -79,7 +79,7 @@ class AskedWell(Struct, frozen=True, tag=True):
 
 
 Downward = Assignment | Believed | Scraped | SignalsForgotten | Listed | Well | Part | Drain | Hurry
-Upward = Serving | Leaving | Left | ConnectRefused | EndedElsewhere | AskedWell
+Upward = Serving | Leaving | Left | ConnectRefused | EndedElsewhere | Erred | AskedWell
 Message = Downward | Upward
 
 _encode = msgspec.msgpack.Encoder().encode

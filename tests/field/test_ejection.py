@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from tests.field.client import body, request
-from tests.field.router import until
+from tests.field.router import total, until
 from tests.field.scripted_engine import Engine
 from tests.field.scripts import Link, answers, hangs
 from tests.field.stage import SPEC, Stage, staged
@@ -16,6 +16,7 @@ from tests.field.stage import SPEC, Stage, staged
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 COLD = body(temperature=0.2)
+EJECTIONS = "breakeven_backend_ejections_total"
 FROZEN = b"""vllm:num_requests_running{engine="0",model_name="m"} 2.0
 vllm:prompt_tokens_total{engine="0",model_name="m"} 7.0
 vllm:generation_tokens_total{engine="0",model_name="m"} 9.0
@@ -119,6 +120,46 @@ async def test_b54_time_outs_of_an_engine_that_makes_tokens_do_not_take_it_out(s
         assert (await stage.router.health_of())[busy.name] == "ready"
     finally:
         await other.listen()
+
+
+@pytest.mark.slow
+async def test_b53_an_engine_that_answers_with_500_what_others_answer_is_out_until_it_answers(stage: Stage) -> None:
+    """Its health checks are green all the time. It takes three seconds: a batch that breaks at once is no reason."""
+    broken = stage.spec
+    broken.script = answers(b'{"error":"cuda"}', 500)
+    number = 0
+    while (await stage.router.health_of())[broken.name] != "ejected":
+        number += 1
+        assert (await stage.ask(body(temperature=0.2, user=f"u{number}"))).status in {200, 500}
+        await asyncio.sleep(0.02)  # the case: errors over a while
+    await stage.router.logged(rf"{broken.name} .* is ejected \(errors\)")
+    assert (await stage.router.backends())[broken.name]["suspicion"] == "errors"
+    assert total(await stage.router.samples(EJECTIONS), EJECTIONS, backend=broken.name, cause="errors") == 1
+    assert {(await stage.ask(COLD)).status for _ in range(5)} == {200}
+    broken.script = answers()
+    await health_becomes(stage, broken, "ready")
+
+    async def trusted() -> bool:
+        await stage.ask(COLD)
+        return (await stage.router.backends())[broken.name]["suspicion"] is None
+
+    await until(trusted, "an answered request ends the trial")
+
+
+@pytest.mark.slow
+async def test_b49_a_request_that_every_engine_answers_with_500_empties_no_fleet(stage: Stage) -> None:
+    """One client repeats it, beside others who are served."""
+
+    async def script(link: Link) -> None:
+        await answers(*((b"{}", 500) if b"poison" in link.seen.body else ()))(link)
+
+    stage.script(script)
+    poison = body(temperature=0.2, user="poison")
+    started_s = asyncio.get_running_loop().time()
+    while asyncio.get_running_loop().time() < started_s + 3.5:  # the case: longer than errors must last
+        assert (await stage.ask(poison)).status == 500
+    assert "ejected" not in (await stage.router.health_of()).values()
+    assert (await stage.ask(COLD)).status == 200
 
 
 async def test_b43_refusals_of_an_engine_are_answers(stage: Stage) -> None:

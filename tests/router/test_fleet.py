@@ -8,6 +8,7 @@ from breakeven.fleet import (
     ConnectRefused,
     Ejection,
     EndedElsewhere,
+    Erred,
     Finished,
     Fleet,
     ModelsListed,
@@ -21,7 +22,7 @@ from breakeven.fleet import (
 )
 from breakeven.in_flight import InFlight
 from breakeven.ledger import ROW_BYTES, Row
-from breakeven_policies.snapshot import BackendView, EngineSignals, Health, PoolKind
+from breakeven_policies.snapshot import BackendView, EngineSignals, Health, PoolKind, Suspicion
 
 POOLS = (
     PoolSpec("baseline", PoolKind.PLAIN, "none", 0, ("base-0",)),
@@ -273,7 +274,9 @@ def test_an_answer_in_between_forgives_and_a_client_that_left_says_nothing(stric
 
 def test_a_token_made_for_the_router_brings_it_back_and_the_count_begins_anew(strict: Watched) -> None:
     strict.request("spec-0", False, False, False)
-    strict.fleet.apply(Revived("spec-0"))
+    assert strict.fleet.suspicion("spec-0") is Suspicion.FAILURES
+    strict.fleet.apply(Revived("spec-0", made_token=True))
+    assert strict.fleet.suspicion("spec-0") is None
     assert strict.changes[-1] == ("speculative", "spec-0", Health.READY)
     strict.request("spec-0", False, False)
     assert strict.of("spec-0").health is Health.READY
@@ -395,6 +398,158 @@ def test_what_is_not_ready_is_not_ejected_and_who_never_was_ejected_is_not_reviv
     strict.request("base-0", False, False, False)
     strict.fleet.apply(Revived("spec-0"))
     assert strict.changes == []
+    assert strict.fleet.suspicion("spec-0") is None
+
+
+# -- on trial
+
+
+def on_trial(strict: Watched, *, held: int = 0) -> None:
+    """An engine that cannot be asked for a token and comes back after a pause; it still holds so many requests."""
+    for _ in range(held):
+        strict.fleet.apply(Started("spec-0"))
+    strict.request("spec-0", False, False, False)
+    strict.fleet.apply(Revived("spec-0"))
+    assert strict.fleet.suspicion("spec-0") is Suspicion.TRIAL
+
+
+def test_an_engine_that_made_no_token_gets_one_request_until_it_has_answered_it(strict: Watched) -> None:
+    on_trial(strict)
+    assert strict.of("spec-0").health is Health.READY
+    assert strict.fleet.has_room("spec-0")
+    strict.fleet.apply(Started("spec-0"))
+    assert strict.of("spec-0").full
+    assert not strict.fleet.has_room("spec-0")
+    strict.fleet.apply(Finished("spec-0", answered=True))
+    assert strict.fleet.suspicion("spec-0") is None
+    assert strict.of("spec-0").in_flight_max == 0
+
+
+def test_one_failure_on_trial_takes_it_out_again_and_a_departure_says_nothing(strict: Watched) -> None:
+    on_trial(strict)
+    strict.request("spec-0", None)
+    assert strict.of("spec-0").health is Health.READY
+    strict.request("spec-0", False)
+    assert strict.of("spec-0").health is Health.EJECTED
+
+
+def test_what_it_held_before_does_not_keep_it_from_its_trial(strict: Watched) -> None:
+    on_trial(strict, held=2)
+    assert strict.fleet.has_room("spec-0")
+    strict.fleet.apply(Started("spec-0"))
+    assert not strict.fleet.has_room("spec-0")
+
+
+def test_a_token_of_an_engine_whose_health_checks_fail_meanwhile_is_no_news(strict: Watched) -> None:
+    strict.request("spec-0", False, False, False)
+    for _ in range(3):
+        strict.fleet.apply(ProbeFailed("spec-0", "took longer than 5 s"))
+    strict.changes.clear()
+    strict.fleet.apply(Revived("spec-0", made_token=True))
+    assert strict.changes == []
+    assert strict.of("spec-0").health is Health.DOWN
+
+
+def test_the_fleet_knows_pools_and_sums(watched: Watched) -> None:
+    watched.fleet.apply(Started("spec-0"))
+    watched.fleet.apply(Started("base-0"))
+    assert (watched.fleet.pool_of("spec-0"), watched.fleet.own_in_flight()) == ("speculative", 2)
+
+
+def test_a_limit_of_its_own_holds_on_trial_too() -> None:
+    fleet = Fleet((PoolSpec("p", PoolKind.PLAIN, "none", 0, ("a",), 2),), ejection=EJECTION)
+    fleet.apply(ProbeSucceeded("a"))
+    for _ in range(2):
+        fleet.apply(Started("a"))
+    for _ in range(3):
+        fleet.apply(Started("a"))
+        fleet.apply(Finished("a", answered=False))
+    fleet.apply(Revived("a"))
+    assert not fleet.has_room("a")
+
+
+# -- server errors
+
+
+def errors(strict: Watched, name: str, count: int, *, bodies: int = 9, every_s: float = 1.0) -> None:
+    """Requests that are answered with server errors, of so many different bodies, one after the other."""
+    for number in range(count):
+        strict.fleet.apply(Started(name))
+        strict.fleet.apply(Erred(name, number % bodies, 100.0 + number * every_s))
+        strict.fleet.apply(Finished(name))
+
+
+@pytest.fixture
+def answering(strict: Watched) -> Watched:
+    """The baseline engine is ready and answers."""
+    strict.fleet.apply(ProbeSucceeded("base-0"))
+    strict.changes.clear()
+    errors(strict, "spec-0", 1)
+    strict.request("base-0", True)
+    return strict
+
+
+def test_an_engine_that_answers_errors_where_another_answers_well_is_out(answering: Watched) -> None:
+    errors(answering, "spec-0", 4)
+    assert answering.of("spec-0").health is Health.EJECTED
+    assert answering.of("spec-0").suspicion is Suspicion.ERRORS
+
+
+@pytest.mark.parametrize(
+    "how", [{"bodies": 2}, {"every_s": 0.01}], ids=["one client repeats its request", "one batch broke at once"]
+)
+def test_what_may_be_the_requests_doing_takes_no_engine_out(answering: Watched, how: dict[str, float]) -> None:
+    answering.request("spec-0", True)
+    errors(answering, "spec-0", 1)
+    answering.request("base-0", True)
+    errors(answering, "spec-0", 20, **how)
+    assert answering.of("spec-0").health is Health.READY
+
+
+def test_where_no_other_engine_has_answered_meanwhile_the_requests_are_the_cause(answering: Watched) -> None:
+    answering.request("spec-0", True)  # a row ends, and the next one begins
+    errors(answering, "spec-0", 20)
+    errors(answering, "base-0", 20)
+    assert {answering.of(name).health for name in ("spec-0", "base-0")} == {Health.READY}
+
+
+def test_the_last_engine_is_never_out_for_errors_alone(answering: Watched) -> None:
+    answering.fleet.apply(ConnectRefused("base-0"))
+    errors(answering, "spec-0", 20)
+    assert answering.of("spec-0").health is Health.READY
+
+
+def test_a_good_answer_in_between_begins_a_new_row(answering: Watched) -> None:
+    for _ in range(5):
+        errors(answering, "spec-0", 2)
+        answering.request("spec-0", True)
+        answering.request("base-0", True)
+    assert answering.of("spec-0").health is Health.READY
+
+
+def test_without_a_limit_errors_take_nobody_out(watched: Watched) -> None:
+    for name in ("spec-0", "base-0"):
+        watched.fleet.apply(ProbeSucceeded(name))
+    errors(watched, "spec-0", 1)
+    watched.request("base-0", True)
+    errors(watched, "spec-0", 20)
+    assert watched.of("spec-0").health is Health.READY
+
+
+def test_an_engine_that_was_out_for_errors_comes_back_on_trial_though_it_makes_tokens(answering: Watched) -> None:
+    answering.scrape(0.0, 1.0)
+    errors(answering, "spec-0", 4)
+    answering.scrape(1.0, 2.0)
+    assert answering.of("spec-0").health is Health.EJECTED
+    answering.fleet.apply(Revived("spec-0", made_token=True))
+    assert answering.fleet.suspicion("spec-0") is Suspicion.TRIAL
+    errors(answering, "spec-0", 1)
+    assert answering.of("spec-0").health is Health.EJECTED
+    answering.fleet.apply(Revived("spec-0", made_token=True))
+    answering.fleet.apply(ConnectRefused("base-0"))
+    errors(answering, "spec-0", 1)  # nobody else is left
+    assert answering.of("spec-0").health is Health.READY
+    assert answering.fleet.suspicion("spec-0") is None
 
 
 def test_without_limits_nothing_is_ejected(watched: Watched) -> None:

@@ -33,6 +33,7 @@ def test_no_label_takes_its_values_from_a_client() -> None:
         "side",
         "log",
         "why",
+        "cause",
     }
 
 

@@ -6,6 +6,7 @@ from breakeven.fleet import (
     Believed,
     ConnectRefused,
     EndedElsewhere,
+    Erred,
     Finished,
     PoolSpec,
     Scraped,
@@ -13,7 +14,7 @@ from breakeven.fleet import (
 )
 from breakeven.in_flight import InFlight
 from breakeven.mirror import Mirror
-from breakeven_policies.snapshot import EngineSignals, Health, PoolKind
+from breakeven_policies.snapshot import EngineSignals, Health, PoolKind, Suspicion
 
 POOLS = (PoolSpec("base", PoolKind.PLAIN, "none", 0, ("base-0",)),)
 
@@ -72,3 +73,23 @@ def test_what_an_engine_measured_before_it_was_gone_is_forgotten():
     told.mirror.apply(Scraped("base-0", EngineSignals(running=1.0), 1.0))
     told.mirror.apply(Believed("base-0", Health.DOWN))
     assert told.mirror.snapshot(3.0).pools[0].backends[0].signals is None
+
+
+def test_a_trial_holds_here_until_the_first_answer_that_this_worker_sees():
+    told = Told()
+    told.mirror.apply(Believed("base-0", Health.READY, Suspicion.TRIAL))
+    told.mirror.apply(Started("base-0"))
+    assert not told.mirror.has_room("base-0")
+    told.mirror.apply(Finished("base-0", answered=True))
+    told.mirror.apply(Started("base-0"))
+    assert told.mirror.has_room("base-0")
+    assert told.said == []
+
+
+def test_a_server_error_is_told_and_judged_by_nobody_here():
+    told = Told()
+    told.mirror.apply(Believed("base-0", Health.READY))
+    error = Erred("base-0", 7, 1.0)
+    told.mirror.apply(error)
+    assert told.said == [error]
+    assert told.mirror.health("base-0") is Health.READY

@@ -312,3 +312,14 @@ async def test_the_pause_is_short_again_after_a_token() -> None:
         engine.answers["/v1/completions"] = says(200, b"{}")
         await ear.until(Revived)
         assert watched._revival_pause_s == FAST.health_s
+
+
+async def test_an_engine_that_makes_tokens_for_us_and_fails_clients_comes_back_ever_more_slowly() -> None:
+    ear = Ear()
+    async with ejected(ear, v1_completions=says(200, b"{}")) as (watched, _):
+        for times in range(1, 4):
+            await ear.until(Revived, times)
+            assert ear.health() is Health.READY
+            assert watched._revival_pause_s == pytest.approx(FAST.health_s * 2 ** (times - 1))
+            ear.fleet.apply(Started("spec-0"))
+            ear.fleet.apply(Finished("spec-0", answered=False))

@@ -10,6 +10,7 @@ from breakeven.fleet import (
     Believed,
     ConnectRefused,
     EndedElsewhere,
+    Erred,
     ModelsListed,
     ProbeSucceeded,
     Scraped,
@@ -20,10 +21,11 @@ from breakeven.metrics import Metrics
 from breakeven.recorder import Recorder
 from breakeven.supervisor import Supervisor
 from breakeven.worker_messages import AskedWell, Listed, Well
-from breakeven_policies.snapshot import EngineSignals, Health
+from breakeven_policies.snapshot import EngineSignals, Health, Suspicion
 
 SIGNALS = EngineSignals(running=1.0)
 SETTINGS = Settings(baseline=["http://127.0.0.1:1"], workers=2, engine_failures_max=2)
+PAIR = Settings(baseline=["http://127.0.0.1:1"], speculative=["http://127.0.0.1:2"], workers=2, engine_failures_max=2)
 
 
 class Crew:
@@ -36,11 +38,15 @@ class Crew:
         self.tell = self.send = self.told.append
 
 
-@pytest.fixture
-def supervisor():
-    made = Supervisor(SETTINGS, Recorder(None, lambda: datetime.now(UTC)), clock=lambda: 5.0)
+def supervising(settings):
+    made = Supervisor(settings, Recorder(None, lambda: datetime.now(UTC)), clock=lambda: 5.0)
     made._crew = Crew()
     return made
+
+
+@pytest.fixture
+def supervisor():
+    return supervising(SETTINGS)
 
 
 def told(supervisor):
@@ -95,7 +101,21 @@ def test_failures_of_all_workers_count_unless_one_of_them_had_an_answer_between(
     supervisor._hear(supervisor._crew, failure)
     assert told(supervisor) == []
     supervisor._hear(supervisor._crew, failure)
-    assert told(supervisor) == [Believed("baseline-0", Health.EJECTED)]
+    assert told(supervisor) == [Believed("baseline-0", Health.EJECTED, Suspicion.FAILURES)]
+
+
+def test_errors_that_workers_tell_count_where_another_engine_has_answered_one_of_them():
+    supervisor = supervising(PAIR)
+    for backend in ("baseline-0", "speculative-0"):
+        supervisor._found_out(ProbeSucceeded(backend))
+    worker = Metrics(PAIR.pool_specs(), supervisor._rows[1])
+    told(supervisor)
+    for number in range(6):
+        supervisor._hear(supervisor._crew, Erred("baseline-0", number, 2.0 * number))
+    assert told(supervisor) == []
+    worker.attempt("speculative", "speculative-0", "answered")
+    supervisor._hear(supervisor._crew, Erred("baseline-0", 7, 20.0))
+    assert told(supervisor) == [Believed("baseline-0", Health.EJECTED, Suspicion.ERRORS)]
 
 
 def test_what_workers_count_is_shown_together(supervisor):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breakeven.fleet import Believed, ConnectRefused, EndedElsewhere, Scraped, SignalsForgotten
+from breakeven.fleet import Believed, ConnectRefused, EndedElsewhere, Erred, Scraped, SignalsForgotten
 from breakeven.worker_messages import (
     MESSAGE_BYTES_MAX,
     AskedWell,
@@ -37,6 +37,7 @@ MESSAGES = [
     Left(drained=True),
     ConnectRefused("spec-0"),
     EndedElsewhere("spec-0", answered=False),
+    Erred("spec-0", 2**32, 1.5),
     AskedWell(3, "spec-0"),
 ]
 
