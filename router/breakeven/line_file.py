@@ -62,16 +62,24 @@ class LineFile(LineDescriptor):
         self._bytes_max = bytes_max
         self._kept = kept
         self._told = False
-        self._take(FileIO(path, "ab"))
+        self._open()
 
     def write(self, lines: bytes) -> None:
         """The same, to the file that has the name now."""
         if self._file.closed or self._moved():  # closed: it could not be opened again last time
             self._file.close()
-            self._take(FileIO(self._path, "ab"))
+            self._open()
         super().write(lines)
         if self._bytes_max and os.fstat(self._file.fileno()).st_size >= self._bytes_max:
             self._turn_over()
+
+    def _open(self) -> None:
+        self._take(FileIO(self._path, "ab"))
+        if self._regular:
+            # Whoever wrote before may have been killed, or found the disk full, in the middle of a line.
+            with suppress(OSError), self._path.open("rb") as file:  # one that may not be read, or is empty
+                file.seek(-1, os.SEEK_END)
+                self._torn = file.read(1) != b"\n"
 
     def _moved(self) -> bool:
         try:

@@ -62,6 +62,16 @@ def test_after_half_a_line_the_next_one_begins_anew(tmp_path: Path) -> None:
     assert path.read_bytes() == b"fir\nsecond\n"
 
 
+def test_half_a_line_that_another_process_left_behind_spoils_only_itself(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"whole\nhal")
+    for line in (b"one\n", b"two\n"):
+        file = LineFile(path)
+        file.write(line)
+        file.close()
+    assert path.read_bytes() == b"whole\nhal\none\ntwo\n"
+
+
 def test_a_file_that_is_moved_away_is_left_and_a_new_one_begun(tmp_path: Path) -> None:
     path = tmp_path / "log"
     file = LineFile(path)

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -19,6 +21,7 @@ from breakeven.metric_table import COMPLETION_TOKENS, REQUESTS, Metric
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.proxy import Clients, Proxy
+from breakeven.record import RequestRecord
 from breakeven.recorder import Recorder
 from breakeven_policies.decision import Decision
 from breakeven_policies.policy import Policy
@@ -375,3 +378,19 @@ async def test_a_key_that_is_withdrawn_lets_nobody_in_who_came_in_with_it_before
         answer = await run.client.post(CHAT, json=BODY, headers=headers)
         assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
         assert run.engine.times_asked(CHAT) == 3
+
+
+async def test_what_nobody_wants_to_be_written_down_is_not_kept(run: Running) -> None:
+    finished: list[RequestRecord] = []
+    run.proxy._recorder = SimpleNamespace(write=finished.append)
+    await run.client.post(CHAT, json=BODY)
+    assert [(record.considered, record.spans, record.trace) for record in finished] == [(None, None, None)]
+
+
+async def test_where_a_journal_is_kept_a_request_carries_what_was_decided(tmp_path: Path) -> None:
+    async with running(journal=str(tmp_path / "journal")) as run:
+        finished: list[RequestRecord] = []
+        run.proxy._recorder = SimpleNamespace(write=finished.append)
+        await run.client.post(CHAT, json=BODY)
+        await run.client.post(CHAT, json={**BODY, "model": "nope"})
+        assert [record.considered and record.considered.decision.policy for record in finished] == ["threshold"] * 2

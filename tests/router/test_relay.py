@@ -13,6 +13,7 @@ from breakeven.fleet import Fleet, PoolSpec, ProbeSucceeded
 from breakeven.headers import Header, Headers, ResponseHead
 from breakeven.record import Outcome, RequestRecord
 from breakeven.relay import Edge, Relay, Shipment, engine_at
+from breakeven.spans import Attempt, Spans
 from breakeven.upstream import NoConnection
 from breakeven_policies.decision import Target
 from breakeven_policies.snapshot import Health, PoolKind
@@ -581,3 +582,37 @@ def test_the_record_tells_when_what_happened(stage: Stage) -> None:
     assert (record.sent_s, record.first_byte_s, record.first_token_s, record.finished_s) == (1.0, 2.0, 3.0, 4.0)
     assert (record.pool, record.backend, record.status, record.stream) == ("p", "a", 200, True)
     assert record.bytes_out == len(TOKEN + DONE)
+
+
+# -- traces
+
+
+def traced(stage: Stage) -> Spans:
+    numbers = iter(range(1, 100))
+    stage.record.spans = Spans(Headers([]), lambda parent, trace_id: True, lambda count: next(numbers))
+    return stage.record.spans
+
+
+def test_each_attempt_is_kept_with_how_it_ended_and_the_status_of_its_own_head_only(stage: Stage) -> None:
+    spans = traced(stage)
+    relay = stage.start("a", "b")
+    first = stage.connected(relay)
+    stage.answered(relay, 503, JSON)
+    stage.now_s = 2.0
+    relay.on_connect_failed(NoConnection.UNREACHABLE)
+    assert spans.attempts == [
+        Attempt(f"{3:016x}", "p", "a", 0.0, 0.0, "unavailable", 503),
+        Attempt(f"{4:016x}", "p", "b", 0.0, 2.0, "connect_failed"),
+    ]
+    ((head, _),) = first.sent
+    assert f"traceparent: 00-{1:032x}-{3:016x}-01\r\n".encode() in head
+
+
+def test_an_attempt_that_answered_ends_with_its_request(stage: Stage) -> None:
+    spans = traced(stage)
+    relay = stage.start()
+    stage.connected(relay)
+    stage.answered(relay, 200, JSON, length=0)
+    stage.now_s = 3.0
+    relay.on_end()
+    assert spans.attempts == [Attempt(f"{3:016x}", "p", "a", 0.0, 3.0, "answered", 200)]
