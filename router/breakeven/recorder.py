@@ -100,7 +100,9 @@ class Recorder:
     def _run(self, take: Take) -> None:
         while not self._closing.wait(GATHER_S):
             self._write_queued(take)
+            self._tell_lost(2 * self._lost_told)
         self._write_queued(take)
+        self._tell_lost(self._lost_told + 1)
 
     def _write_queued(self, take: Take) -> None:
         while batch := list(self._batch()):
@@ -110,13 +112,18 @@ class Recorder:
                 # A full disk or a closed pipe: serving goes on, and the count says that lines are missing.
                 self._failed(len(batch))
             except Exception:
-                # A record that cannot be put into words must not end the thread, and with it all later ones.
-                LOG.exception("%s log: a batch could not be written", self.name)
+                # A record that cannot be put into words must not end the thread, and with it all later ones. What is
+                # wrong is told with the first: there may be twenty batches a second.
+                if not self.failed:
+                    LOG.exception("%s log: a batch could not be written", self.name)
                 self._failed(len(batch))
+
+    def _tell_lost(self, least: int) -> None:
+        """Say how many lines are lost: at once, then whenever they have doubled, and at the end."""
         lost = self.dropped + self.failed
-        if lost > self._lost_told:
+        if lost >= max(1, least):
             self._lost_told = lost
-            LOG.warning("%s log: %d lines lost since the start", self.name, self._lost_told)
+            LOG.warning("%s log: %d lines lost since the start", self.name, lost)
 
     def _failed(self, lines: int) -> None:
         self.failed += lines

@@ -3,6 +3,7 @@
 import json
 import threading
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,20 @@ def test_what_hangs_is_waited_for_only_so_long() -> None:
     do_within(0.01, ended.wait)
     do_within(5.0, ended.set)
     assert ended.is_set()
+
+
+@pytest.mark.slow
+def test_a_disk_that_stays_full_is_told_ever_less_often_and_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    def full(_: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    recorder = Recorder(lines_to(full), now)
+    for number in range(1, 12):
+        recorder.write(record(str(number)))
+        while recorder.failed < number:
+            recorder._closing.wait(0.01)
+    recorder.close(5.0)
+    told = [int(entry.args[1]) for entry in caplog.records if entry.args]
+    assert (told[0], told[-1]) == (1, 11)
+    assert len(told) <= 5, told
+    assert all(later >= 2 * earlier for earlier, later in pairwise(told[:-1]))
