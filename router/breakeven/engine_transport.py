@@ -124,7 +124,7 @@ class Answer(httpx.AsyncByteStream):
         if body:
             self.on_body(body)
 
-    def on_body(self, data: bytes, framed: bytes | None = None) -> None:  # noqa: ARG002  # the framing ends here
+    def on_body(self, data: bytes, framed: bytes | None = None, *, last: bool = False) -> None:  # noqa: ARG002
         """Keep it, and read no further before it is taken."""
         if self._connection is not None:
             self._connection.pause()

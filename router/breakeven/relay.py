@@ -199,7 +199,7 @@ class Relay:
         else:
             self._judged(can_serve=head.status not in UNAVAILABLE)
 
-    def on_body(self, data: bytes, framed: bytes | None = None) -> None:
+    def on_body(self, data: bytes, framed: bytes | None = None, *, last: bool = False) -> None:
         """Relay what came, as it came."""
         passage = self._passage
         if passage is None:  # the head is still being judged
@@ -209,7 +209,8 @@ class Relay:
         self._record.bytes_out += len(data)
         passed = passage.feed(data, now_s)
         if passed:
-            self._client.write(passed, framed if passed is data else None)
+            write = self._client.hold if last else self._client.write
+            write(passed, framed if passed is data else None)
 
     def on_end(self) -> None:
         """The engine has said everything."""
@@ -219,7 +220,7 @@ class Relay:
             return
         tail = self._passage.finish(self._edge.now())
         if tail:
-            self._client.write(tail)
+            self._client.hold(tail)
         self._on(Event.TRUNCATED if self._passage.truncated else END)
 
     def on_lost(self, *, stale: bool) -> None:

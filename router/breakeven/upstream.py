@@ -59,10 +59,10 @@ class Receiver(Protocol):
     def on_head(self, head: ResponseHead, body: bytes) -> None:
         """The response head is complete; `body` is what came of the body in the same read, often all of it."""
 
-    def on_body(self, data: bytes, framed: bytes | None = None) -> None:
+    def on_body(self, data: bytes, framed: bytes | None = None, *, last: bool = False) -> None:
         """Some of the body, out of its framing: one call per read from the socket.
 
-        `framed`: the same as the chunk that it came as, where it came as just one.
+        `framed`: the same as the chunk that it came as, where it came as just one. `last`: the end follows at once.
         """
 
     def on_end(self) -> None:
@@ -247,7 +247,7 @@ class Connection(asyncio.Protocol):
                 self._recent.remember_start(data, self._head)
             receiver.on_head(self._head, self._taken_body())
         elif self._body:
-            receiver.on_body(self._taken_body())
+            receiver.on_body(self._taken_body(), last=self._complete)
         if self._complete and self.receiver is not None:
             self._finished(keep=self._keep_alive)
         elif self._between_chunks:  # unless the size of the next one has begun
@@ -289,7 +289,7 @@ class Connection(asyncio.Protocol):
         if len(chunk) == len(data) or (body is None and chunk):
             return False
         if body is not None:
-            receiver.on_body(body, chunk)
+            receiver.on_body(body, chunk, last=True)
         if self.receiver is not None:
             self._finished(keep=True)
         return True

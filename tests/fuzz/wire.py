@@ -29,7 +29,7 @@ class Heard:
         assert len(self.heads) == 1, "one request has one answer"
         self.body += body
 
-    def on_body(self, data: bytes, framed: bytes | None = None) -> None:
+    def on_body(self, data: bytes, framed: bytes | None = None, *, last: bool = False) -> None:
         assert self.heads
         assert not self.end
         assert data, "an empty piece would end a chunked answer"

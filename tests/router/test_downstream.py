@@ -253,6 +253,63 @@ async def test_a_chunk_goes_on_as_it_came(listening: Listening) -> None:
     assert await reader.readuntil(b"0\r\n\r\n") == b"framed0\r\n\r\n"
 
 
+class Wire(asyncio.Transport):
+    """A transport that keeps each write apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written.append(bytes(data))
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.written.append(b"closed")
+
+
+def answering(request: bytes = GET) -> tuple[Connection, Wire]:
+    """A connection whose request is being answered, and what is written on it from now on."""
+    handler, wire = Handler(), Wire()
+    limits = Limits(header_bytes_max=2048, body_bytes_max=100_000, header_timeout_s=5, body_timeout_s=5)
+    client = Connection(handler, limits, set(), lambda: 0.0, RecentHeads())
+    client.connection_made(wire)
+    client.data_received(request)
+    client.start(200, b"OK", b"", None)
+    wire.written.clear()
+    return client, wire
+
+
+@pytest.mark.parametrize("framed", [None, b"3\r\nabc\r\n"])
+async def test_the_last_piece_and_the_end_are_one_write(framed: bytes | None) -> None:
+    client, wire = answering()
+    client.write(b"first")
+    client.hold(b"abc", framed)
+    client.finish(b"d")
+    assert wire.written == [b"5\r\nfirst\r\n", b"3\r\nabc\r\n1\r\nd\r\n0\r\n\r\n"]
+
+
+async def test_a_piece_that_was_held_goes_out_before_anything_else() -> None:
+    large = b"x" * 40_000
+    client, wire = answering()
+    client.hold(b"abc")
+    client.hold(large)
+    assert wire.written[0] == b"3\r\nabc\r\n"
+    client, wire = answering()
+    client.hold(b"abc")
+    client.cut()
+    assert wire.written == [b"3\r\nabc\r\n", b"closed"]
+
+
+async def test_without_chunks_nothing_is_held() -> None:
+    client, wire = answering(GET.replace(b"1.1", b"1.0"))
+    client.hold(b"abc")
+    client.finish()
+    assert wire.written == [b"abc", b"closed"]
+
+
 async def test_a_client_that_knows_no_chunks_gets_none(listening: Listening) -> None:
     reader, writer = await listening.connect()
     writer.write(b"GET / HTTP/1.0\r\n\r\n")

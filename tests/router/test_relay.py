@@ -53,6 +53,8 @@ class FakeClient:
         self.written += data
         self.framed.append(framed)
 
+    hold = write
+
     def finish(self, data: bytes = b"") -> None:
         self.told.append("finish")
         self.written += data

@@ -74,7 +74,7 @@ class Ear:
         self.head.set()
         self.when_headed()
 
-    def on_body(self, data: bytes, framed: bytes | None = None) -> None:
+    def on_body(self, data: bytes, framed: bytes | None = None, *, last: bool = False) -> None:
         self.heard.append("body")
         self.body += data
         self.framed.append(framed)
