@@ -196,6 +196,28 @@ ROWS = (
         ),
     ),
     Row(
+        "Configuration",
+        (
+            Panel(
+                "Readings of the configuration",
+                "short",
+                "Over the window of the graph's step. After a failure the router serves by the last good one; its log "
+                "names each mistake.",
+                (Query("sum by (result) (increase(breakeven_config_reloads_total[$__rate_interval]))", "{{result}}"),),
+            ),
+            Panel(
+                "Age of the configuration",
+                "s",
+                "Since the one in force was read.",
+                (
+                    Query(
+                        "max by (instance) (time() - breakeven_config_last_success_timestamp_seconds)", "{{instance}}"
+                    ),
+                ),
+            ),
+        ),
+    ),
+    Row(
         "Speculation",
         (
             Panel(
@@ -247,6 +269,13 @@ ROWS = (
                 "short",
                 "1: requests are sent there.",
                 (Query(f"min by (pool, backend) (breakeven_backend_ready{{{POOL}}})", "{{pool}} · {{backend}}"),),
+                most=1,
+            ),
+            Panel(
+                "Draining",
+                "short",
+                "1: somebody wants it to be given no requests (POST /backends/NAME/resume ends that).",
+                (Query(f"max by (pool, backend) (breakeven_backend_draining{{{POOL}}})", "{{pool}} · {{backend}}"),),
                 most=1,
             ),
             Panel(

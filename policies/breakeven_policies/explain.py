@@ -14,7 +14,7 @@ class PoolVerdict:
     """What one pool could do with a request.
 
     `obstacle` is None where it could serve it now; `ready` names the backends that could, `loads` counts the requests
-    that run, wait and are on their way there.
+    that run, wait and are on their way there. `draining` names those that are given no requests for the time being.
     """
 
     pool: str
@@ -23,6 +23,7 @@ class PoolVerdict:
     obstacle: Reason | None
     ready: tuple[str, ...]
     loads: tuple[float, ...]
+    draining: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +54,5 @@ def verdict(pool: PoolView, request: RequestView) -> PoolVerdict:
         obstacle=obstacle,
         ready=tuple(backend.name for backend in able),
         loads=tuple(backend.load for backend in able),
+        draining=tuple(backend.name for backend in pool.backends if backend.draining),
     )

@@ -13,12 +13,16 @@ class PoolKind(StrEnum):
 
 
 class Health(StrEnum):
-    """What the router believes of a backend. Only `READY` is routed to; `EJECTED` answers its health checks only."""
+    """What the router believes of a backend. Only `READY` is routed to.
+
+    `EJECTED` answers its health checks only; `DRAINING` would be ready, but somebody wants it to be given no requests.
+    """
 
     UNKNOWN = "unknown"
     READY = "ready"
     LOADING = "loading"
     EJECTED = "ejected"
+    DRAINING = "draining"
     DOWN = "down"
 
 
@@ -69,7 +73,8 @@ class BackendView(Struct, frozen=True):
     `in_flight` counts this router's own requests there, exactly; `in_flight_at_scrape` is what it was when `signals`
     were read, at `scraped_at_s` on the clock of the snapshot. `models` is None until the engine has listed them.
     `in_flight_max` is how many this router may have there at once, 0 where it has no such limit. `suspicion` says why
-    the engine is ejected, or that it is on trial.
+    the engine is ejected, or that it is on trial. `draining`: it is given no requests until somebody resumes it,
+    whatever its health.
     """
 
     name: str
@@ -81,6 +86,7 @@ class BackendView(Struct, frozen=True):
     models: frozenset[str] | None = None
     in_flight_max: int = 0
     suspicion: Suspicion | None = None
+    draining: bool = False
 
     @property
     def full(self) -> bool:

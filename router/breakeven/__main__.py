@@ -97,8 +97,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def serve_command(arguments: argparse.Namespace) -> int:
     """`breakeven serve`."""
-    settings = build_settings(Settings, given_settings(arguments))
-    run(settings, Supervisor if settings.workers > 1 else Router)
+    given = given_settings(arguments)
+    settings = build_settings(Settings, given)
+    run(settings, lambda: build_settings(Settings, given), Supervisor if settings.workers > 1 else Router)
     return 0
 
 

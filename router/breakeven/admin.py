@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from hmac import compare_digest
 from html import escape
 from importlib.resources import files
+from ipaddress import IPv6Address, ip_address
 from typing import Annotated, Any
 
 import uvicorn
@@ -22,11 +23,13 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
 from breakeven.body import view
-from breakeven.errors import ApiError, invalid_request, no_backend
+from breakeven.errors import ApiError, invalid_request, no_backend, shown
 from breakeven.explanation import TICKET, endpoint_named, explanation_document, policy_document
+from breakeven.fleet import Drained, Resumed
 from breakeven.fleet_json import encode_fleet
 from breakeven.metrics import CONTENT_TYPE
 from breakeven.sights import Sights
+from breakeven_policies.snapshot import FleetSnapshot, Health
 
 EXPLAIN_BYTES_MAX = 2**20
 """A body is viewed between two turns of the loop that also relays: 1 MiB takes 1 ms, 8 ms where it is odd JSON."""
@@ -47,6 +50,7 @@ def admin_app(sights: Sights) -> FastAPI:
     _handle_errors(app)
     _add_state_routes(app, sights)
     _add_explain_route(app, sights)
+    _add_drain_routes(app, sights)
     _add_pages(app)
     return app
 
@@ -77,14 +81,19 @@ def _add_state_routes(app: FastAPI, sights: Sights) -> None:
         return {"status": "ready"}
 
 
+def require_key(admin_key: str | None, request: Request) -> None:
+    """ApiError where there is an admin key and the request does not carry it."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if admin_key is not None and not (
+        scheme.lower() == "bearer" and compare_digest(key.strip().encode(), admin_key.encode())
+    ):
+        message = "This needs the header Authorization: Bearer with the admin key."
+        raise ApiError(401, message, "invalid_request_error", "invalid_api_key")
+
+
 def _add_explain_route(app: FastAPI, sights: Sights) -> None:
     async def authorized(request: Request) -> None:
-        scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        if sights.admin_key is not None and not (
-            scheme.lower() == "bearer" and compare_digest(key.strip().encode(), sights.admin_key.encode())
-        ):
-            message = "This needs the header Authorization: Bearer with the admin key."
-            raise ApiError(401, message, "invalid_request_error", "invalid_api_key")
+        require_key(sights.admin_key, request)
 
     @app.post("/explain", summary="A request body in, its decision and every pool's verdict out; nothing is sent")
     async def explain(
@@ -99,6 +108,72 @@ def _add_explain_route(app: FastAPI, sights: Sights) -> None:
         document = explanation_document(viewed, sights.policy(), sights.snapshot())
         # ASCII, unlike the framework's encoder, which fails on a lone surrogate in a model's name.
         return Response(json.dumps(document), media_type="application/json")
+
+
+def require_right_to_change(admin_key: str | None, request: Request) -> None:
+    """ApiError where the request may not change anything.
+
+    Without an admin key only who is on this machine may, and no page of a browser that comes from elsewhere: browsers
+    send a POST without a body to any address, this one included.
+    """
+    require_key(admin_key, request)
+    client = "" if request.client is None else request.client.host
+    if admin_key is None and not is_loopback(client):
+        message = "To change anything from another machine, the router needs an admin_key."
+        raise ApiError(403, message, "invalid_request_error", "admin_key_required")
+    origin = request.headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
+        message = "Pages of other origins may not change anything here."
+        raise ApiError(403, message, "invalid_request_error", "foreign_origin")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own, also where it is written as one of IPv6."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def _add_drain_routes(app: FastAPI, sights: Sights) -> None:
+    async def authorized(request: Request) -> None:
+        require_right_to_change(sights.admin_key, request)
+
+    @app.post("/backends/{name}/drain", summary="Give an engine no more requests; those that run there finish")
+    async def drain(name: str, _: Annotated[None, Depends(authorized)]) -> dict[str, Any]:
+        _apply(sights, Drained(name))
+        return drain_document(sights.snapshot(), name)
+
+    @app.post("/backends/{name}/resume", summary="Give it requests again")
+    async def resume(name: str, _: Annotated[None, Depends(authorized)]) -> dict[str, Any]:
+        _apply(sights, Resumed(name))
+        return drain_document(sights.snapshot(), name)
+
+
+def _apply(sights: Sights, event: Drained | Resumed) -> None:
+    if all(backend.name != event.backend for pool in sights.snapshot().pools for backend in pool.backends):
+        message = f"There is no backend {shown(event.backend)} here."
+        raise ApiError(404, message, "invalid_request_error", "unknown_backend")
+    sights.apply(event)
+
+
+def drain_document(fleet: FleetSnapshot, name: str) -> dict[str, Any]:
+    """How a backend is now, and what its absence means where nobody else of its pool can serve."""
+    pool, backend = next((pool, each) for pool in fleet.pools for each in pool.backends if each.name == name)
+    answer: dict[str, Any] = {
+        "backend": name,
+        "pool": pool.name,
+        "draining": backend.draining,
+        "health": backend.health,
+        "in_flight": backend.in_flight,
+    }
+    if backend.draining and not any(each.health is Health.READY for each in pool.backends):
+        elsewhere = any(each.health is Health.READY for other in fleet.pools for each in other.backends)
+        meaning = "other pools take what they can" if elsewhere else "no engine is left and requests are refused"
+        answer["warning"] = f"no backend of pool {pool.name} is ready: {meaning}"
+    return answer
 
 
 async def read_body(request: Request) -> bytes:

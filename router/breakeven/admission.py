@@ -52,6 +52,11 @@ class Admission:
         self._tick: asyncio.TimerHandle | None = None
         self._last_wait_s = 0.0
 
+    def reconfigure(self, queue_max: int, timeout_s: float) -> None:
+        """Other bounds for who comes from now on; who waits goes on waiting."""
+        self._room.guests_max = queue_max
+        self._timeout_s = timeout_s
+
     @property
     def retry_after_s(self) -> int:
         """When to come again, for who is sent away: what the last one who was served has waited."""

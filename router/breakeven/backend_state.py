@@ -10,6 +10,7 @@ class BackendState:
 
     __slots__ = (
         "cells",
+        "draining",
         "elsewhere",
         "errors",
         "failed_in_a_row",
@@ -40,6 +41,7 @@ class BackendState:
         self.index = index
         self.health = Health.UNKNOWN
         self.failures = 0
+        self.draining = False
         self.in_flight_at_scrape = 0
         self.in_flight_max = in_flight_max
         self.signals: EngineSignals | None = None
@@ -75,7 +77,9 @@ class BackendState:
     @property
     def shown(self) -> Health:
         """The health that others see."""
-        return Health.EJECTED if self.ejected and self.health is Health.READY else self.health
+        if self.health is Health.READY and (self.ejected or self.draining):
+            return Health.DRAINING if self.draining else Health.EJECTED
+        return self.health
 
     @property
     def ejected(self) -> bool:
@@ -101,6 +105,7 @@ class BackendState:
             self.models,
             self.most,
             self.suspicion,
+            self.draining,
         )
 
     @property

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 
 from breakeven.addresses import bound_sockets
+from breakeven.api_keys import ApiKeys
 from breakeven.channel import Channel
 from breakeven.clock import Clock
 from breakeven.config import Settings
@@ -20,7 +21,18 @@ from breakeven.ledger import Row
 from breakeven.listener import BACKLOG
 from breakeven.metric_table import TABLE, MetricKind
 from breakeven.wiring import StartError
-from breakeven.worker_messages import Assignment, Downward, Drain, Hurry, Leaving, Left, Message, Part, Serving
+from breakeven.worker_messages import (
+    Assignment,
+    Downward,
+    Drain,
+    Hurry,
+    Leaving,
+    Left,
+    Message,
+    Part,
+    Reconfigured,
+    Serving,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -49,6 +61,11 @@ def pause_before(lived_s: float, before_s: float | None) -> float:
     if before_s is None or lived_s >= SETTLED_S:
         return 0.0
     return min(max(PAUSE_MIN_S, 2 * before_s), PAUSE_MAX_S)
+
+
+def settings_of_workers(settings: Settings) -> Settings:
+    """Only the supervisor waits before it drains: a worker that leaves alone has others at its sockets."""
+    return settings.model_copy(update={"drain_delay_s": 0.0})
 
 
 class Worker:
@@ -101,7 +118,7 @@ class Crew:
         command: tuple[str, ...] = COMMAND,
     ) -> None:
         self._command = command
-        self._settings = settings
+        self._settings = settings_of_workers(settings)
         self._table = table
         self._rows = rows
         self._now = clock
@@ -143,6 +160,12 @@ class Crew:
         self._seats = [asyncio.create_task(self._keep(worker)) for worker in first]
         bound: int = self._sockets[0].getsockname()[1]
         return bound
+
+    def reconfigure(self, settings: Settings, keys: ApiKeys | None) -> None:
+        """Have all workers, and those that come, serve by these settings; they read the keys themselves."""
+        del keys
+        self._settings = settings_of_workers(settings)
+        self.tell(Reconfigured(pickle.dumps(self._settings)))
 
     def part(self) -> None:
         """Not ready any more; clients are still accepted."""

@@ -92,4 +92,5 @@ def _request_line(explained: Explanation, *, default_configured: bool) -> str:
 def _verdict_line(verdict: PoolVerdict) -> str:
     loads = ", ".join(f"{name} has {load:g}" for name, load in zip(verdict.ready, verdict.loads, strict=True))
     state = f"could serve it: {loads}" if verdict.eligible else f"cannot serve it: {verdict.obstacle}"
-    return f"pool {verdict.pool} ({verdict.kind}): {state}"
+    draining = f"; draining: {', '.join(verdict.draining)}" if verdict.draining else ""
+    return f"pool {verdict.pool} ({verdict.kind}): {state}{draining}"

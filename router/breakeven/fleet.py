@@ -8,6 +8,7 @@ these rules:
 - any other failed probe takes a ready backend out only after `probe_failures_max` in a row: busy is not dead;
 - one good probe brings it back: it answered, and a wrong belief costs one failover;
 - what has never been probed is `unknown`, and unknown is not routed to;
+- who is drained is given no requests until resumed, whatever happens to the engine meanwhile;
 - an engine whose health checks are answered and whose requests are not is `ejected`: after `failures_max` requests in a
   row that failed there while nothing was answered, or after holding requests for `frozen_s` (field case B53). Where its
   metrics count tokens and steps they have the last word at each scrape, since busy is not dead (B54): one that moves
@@ -18,7 +19,7 @@ these rules:
   the first that is not.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from msgspec import Struct
@@ -123,6 +124,18 @@ class Revived(Struct, frozen=True):
     made_token: bool = False
 
 
+class Drained(Struct, frozen=True):
+    """Somebody wants the backend to be given no requests any more; those that run there finish."""
+
+    backend: str
+
+
+class Resumed(Struct, frozen=True):
+    """It may be given requests again."""
+
+    backend: str
+
+
 class ModelsListed(Struct, frozen=True):
     """The ids that the engine's /v1/models listed."""
 
@@ -143,6 +156,8 @@ FleetEvent = (
     | EndedElsewhere
     | Believed
     | Erred
+    | Drained
+    | Resumed
 )
 
 
@@ -167,6 +182,11 @@ class Ejection(Struct, frozen=True):
 
 NO_EJECTION = Ejection()
 
+GONE_MAX = 1000
+"""Backends that a reload took away and that are still remembered, because requests may still end there, or be tried
+there where their engine was chosen before: no request lives through a thousand removals.
+"""
+
 
 def _nobody_waits() -> None:
     """Until somebody wants to know of room."""
@@ -189,25 +209,12 @@ class Fleet:
     ) -> None:
         self.on_health = on_health
         self.on_room: Callable[[], None] = _nobody_waits
-        self._ejection = ejection
-        self._probe_failures_max = probe_failures_max
-        self._specs = pools
-        self._in_flight = counts = InFlight() if in_flight is None else in_flight
-        self._shared = counts.shared
-        self._states = [
-            [
-                BackendState(name, pool, index, spec.in_flight_max, counts.cells, counts.place(spec.name, name))
-                for index, name in enumerate(spec.backends)
-            ]
-            for pool, spec in enumerate(pools)
-        ]
-        self._by_name = {state.name: state for states in self._states for state in states}
-        if len(self._by_name) != sum(len(spec.backends) for spec in pools):
-            message = "backend names must be unique over all pools"
-            raise ValueError(message)
-        self._views = [[state.view() for state in states] for states in self._states]
-        self._pools = [self._pool_view(pool) for pool in range(len(pools))]
+        self._in_flight = InFlight() if in_flight is None else in_flight
+        self._shared = self._in_flight.shared
+        self._by_name: dict[str, BackendState] = {}
+        self._gone: dict[str, BackendState] = {}
         self._dirty: set[BackendState] = set()
+        self.reconfigure(pools, probe_failures_max, ejection)
         self._apply: dict[type, Callable[[BackendState, Any], None]] = {
             Started: self._started,
             Finished: self._finished,
@@ -220,13 +227,73 @@ class Fleet:
             Revived: self._revived,
             EndedElsewhere: self._ended_elsewhere,
             Erred: self._erred,
+            Drained: self._drained,
+            Resumed: self._resumed,
         }
 
+    def reconfigure(
+        self,
+        pools: tuple[PoolSpec, ...],
+        probe_failures_max: int,
+        ejection: Ejection,
+        renewed: Collection[str] = (),
+    ) -> None:
+        """Know these backends from now on, and believe nothing of `renewed`: another engine has their name now.
+
+        What is believed of all others stays, and so does the count of what runs anywhere; where a backend is gone it is
+        shown no more and ends as ever.
+        """
+        if len({name for spec in pools for name in spec.backends}) != sum(len(spec.backends) for spec in pools):
+            message = "backend names must be unique over all pools"
+            raise ValueError(message)
+        self._ejection = ejection
+        self._probe_failures_max = probe_failures_max
+        self._specs = pools
+        before, self._by_name = self._by_name, {}
+        for pool, spec in enumerate(pools):
+            for index, name in enumerate(spec.backends):
+                known = before.pop(name, None)
+                self._by_name[name] = self._state_of(name, pool, index, known, renewed=name in renewed)
+        self._gone.update(before)
+        while len(self._gone) > GONE_MAX:
+            del self._gone[next(iter(self._gone))]
+        self._states = [[self._by_name[name] for name in spec.backends] for spec in pools]
+        self._views = [[state.view() for state in states] for states in self._states]
+        self._pools = [self._pool_view(pool) for pool in range(len(pools))]
+        self._dirty.clear()
+
+    def _state_of(self, name: str, pool: int, index: int, known: BackendState | None, *, renewed: bool) -> BackendState:
+        """What stays known of a backend under another configuration."""
+        spec, cells = self._specs[pool], self._in_flight.cells
+        place = self._in_flight.place(spec.name, name)
+        before = self._gone.pop(name, None) if known is None else known
+        if before is not None and before.place != place:  # what runs there is counted under its pool of now
+            cells[place] += cells[before.place]
+            cells[before.place] = 0.0
+        if known is None or renewed:
+            fresh = BackendState(name, pool, index, spec.in_flight_max, cells, place)
+            fresh.draining = known is not None and known.draining
+            return fresh
+        known.pool, known.index, known.in_flight_max, known.place = pool, index, spec.in_flight_max, place
+        return known
+
     def apply(self, event: FleetEvent) -> None:
-        """Take one event into account; KeyError for a backend that is not configured."""
-        state = self._by_name[event.backend]
+        """Take one event into account; KeyError for a backend that was never configured."""
+        try:
+            state = self._by_name[event.backend]
+        except KeyError:
+            self._apply_gone(event)
+            return
         self._apply[type(event)](state, event)
         self._dirty.add(state)
+
+    def _apply_gone(self, event: FleetEvent) -> None:
+        """Of a backend that a reload took away only what runs there is of interest."""
+        state = self._gone[event.backend]
+        if isinstance(event, Started):
+            state.cells[state.place] += 1.0
+        elif isinstance(event, Finished):
+            state.cells[state.place] -= 1.0
 
     def snapshot(self, now_s: float) -> FleetSnapshot:
         """The fleet at `now_s`. Costs two small objects per backend that changed since the last call."""
@@ -252,9 +319,13 @@ class Fleet:
         return self._by_name[backend].suspicion
 
     def has_room(self, backend: str) -> bool:
-        """Whether one backend may be given a further request; never one that is not configured any more."""
+        """Whether no request has to wait for one backend; nor for one that is gone: connecting to it fails at once."""
         state = self._by_name.get(backend)
-        return state is not None and state.has_room
+        return state is None or state.has_room
+
+    def knows(self, backend: str) -> bool:
+        """Whether it is configured."""
+        return backend in self._by_name
 
     def pool_of(self, backend: str) -> str:
         """The pool it is in; KeyError likewise."""
@@ -262,7 +333,8 @@ class Fleet:
 
     def own_in_flight(self) -> int:
         """Requests of this process, on all backends."""
-        return sum(int(state.cells[state.place]) for state in self._by_name.values())
+        states = (*self._by_name.values(), *self._gone.values())
+        return sum(int(state.cells[state.place]) for state in states)
 
     def _look_elsewhere(self) -> None:
         """See what other processes have in flight now."""
@@ -398,6 +470,18 @@ class Fleet:
         state.forgive()
         if was_ejected:
             self.on_health(self._specs[state.pool].name, state.name, Health.READY)
+
+    def _drained(self, state: BackendState, _event: Drained) -> None:
+        self._set_draining(state, draining=True)
+
+    def _resumed(self, state: BackendState, _event: Resumed) -> None:
+        self._set_draining(state, draining=False)
+
+    def _set_draining(self, state: BackendState, *, draining: bool) -> None:
+        before = state.shown
+        state.draining = draining
+        if state.shown is not before:
+            self.on_health(self._specs[state.pool].name, state.name, state.shown)
 
     def _become(self, state: BackendState, health: Health) -> None:
         if state.health is health:

@@ -16,6 +16,13 @@ class MetricKind(StrEnum):
     HISTOGRAM = "histogram"
 
 
+class ReloadResult(StrEnum):
+    """What came of reading the configuration again."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """`buckets` are upper bounds in the unit of the name, without the infinite one."""
@@ -79,6 +86,9 @@ ATTEMPTS = Metric(
     ("pool", "backend", "result"),
 )  # fmt: skip
 READY = Metric("breakeven_backend_ready", _GAUGE, "1 where the engine is routed to, else 0.", _BACKEND)
+DRAINING = Metric(
+    "breakeven_backend_draining", _GAUGE, "1 where somebody wants the engine to be given no requests, else 0.", _BACKEND
+)
 HEALTH_CHANGES = Metric(
     "breakeven_backend_health_changes_total", _COUNTER, "Changes of the engine's health, by what it became.",
     ("pool", "backend", "health"),
@@ -126,20 +136,29 @@ SHORTAGES = Metric(
 WORKER_RESTARTS = Metric(
     "breakeven_worker_restarts_total", _COUNTER, "Worker processes that ended unasked and were replaced."
 )
+CONFIG_RELOADS = Metric(
+    "breakeven_config_reloads_total", _COUNTER, "Times the configuration was read again, by whether it could be used.",
+    ("result",),
+)  # fmt: skip
+CONFIG_SUCCESS = Metric(
+    "breakeven_config_last_success_timestamp_seconds", _GAUGE,
+    "When the configuration in force was read, Unix time.",
+)  # fmt: skip
 POLICY_INFO = Metric("breakeven_policy_info", _GAUGE, "1 for the policy in force.", ("policy",))
 BUILD_INFO = Metric("breakeven_build_info", _GAUGE, "1 for the running version.", ("version",))
 
 TABLE = (
     REQUESTS, IN_FLIGHT, DECISION, ADDED_LATENCY, FIRST_TOKEN, TOKEN_TIME, DURATION, PROMPT_TOKENS, COMPLETION_TOKENS,
-    ATTEMPTS, READY, HEALTH_CHANGES, EJECTIONS, PROBE_FAILURES, SCRAPE_FAILURES, ENGINE_RUNNING, ENGINE_WAITING,
-    ENGINE_KV_USAGE, ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, LINES_LOST,
-    CLIENT_CONNECTIONS, QUEUED, QUEUE_WAIT, SHORTAGES, WORKER_RESTARTS, POLICY_INFO, BUILD_INFO,
+    ATTEMPTS, READY, DRAINING, HEALTH_CHANGES, EJECTIONS, PROBE_FAILURES, SCRAPE_FAILURES, ENGINE_RUNNING,
+    ENGINE_WAITING, ENGINE_KV_USAGE, ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, LINES_LOST,
+    CLIENT_CONNECTIONS, QUEUED, QUEUE_WAIT, SHORTAGES, WORKER_RESTARTS, CONFIG_RELOADS, CONFIG_SUCCESS, POLICY_INFO,
+    BUILD_INFO,
 )  # fmt: skip
 
 BY_NAME = {metric.name: metric for metric in TABLE}
 
 OF_THE_FLEET = (
-    IN_FLIGHT, READY, ENGINE_RUNNING, ENGINE_WAITING, ENGINE_KV_USAGE, ENGINE_ACCEPTANCE_LENGTH,
+    IN_FLIGHT, READY, DRAINING, ENGINE_RUNNING, ENGINE_WAITING, ENGINE_KV_USAGE, ENGINE_ACCEPTANCE_LENGTH,
     ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE,
 )  # fmt: skip
 """Gauges that say what is believed of a backend at the moment of the scrape: nobody counts them."""

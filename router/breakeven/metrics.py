@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from breakeven import metric_table as table
 from breakeven.fleet import PoolSpec, Scraped
 from breakeven.ledger import Labels, Ledger, totals
-from breakeven.metric_table import Metric, MetricKind
+from breakeven.metric_table import Metric, MetricKind, ReloadResult
 from breakeven.record import Outcome, RequestRecord, Waited
 from breakeven.shortage import Side
 from breakeven.signal_window import SignalWindow
@@ -28,6 +28,9 @@ from breakeven_policies.snapshot import BackendView, FleetSnapshot, Health, Susp
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """The text format that every Prometheus reads."""
+
+_POOL = ("pool",)
+_BACKEND = ("pool", "backend")
 
 NONE = "none"
 """The label value where there is no pool or no reason."""
@@ -102,6 +105,7 @@ class Metrics:
         self._ledger = ledger = Ledger() if ledger is None else ledger
         self._cells = ledger.cells
         self._others = others
+        self.config_success_s = 0.0
         self._pool_of = {backend: pool.name for pool in pools for backend in pool.backends}
         self._windows = {backend: SignalWindow() for backend in self._pool_of}
         self._counts = {name: Count(metric, ledger) for name, metric in table.BY_NAME.items() if not metric.buckets}
@@ -123,6 +127,8 @@ class Metrics:
         for log in ("access", "journal", "spans"):
             for why in ("queue_full", "write_failed"):
                 self._counts[table.LINES_LOST.name].place((log, why))
+        for result in ReloadResult:
+            self._counts[table.CONFIG_RELOADS.name].place((result,))
         for pool in pools:
             self._series_of(pool.name)
             for backend in pool.backends:
@@ -169,6 +175,18 @@ class Metrics:
     def waited(self, how: Waited, wait_s: float) -> None:
         """A request does not wait for a place any more."""
         self._waits[how].observe(wait_s)
+
+    def reconfigure(self, pools: tuple[PoolSpec, ...]) -> None:
+        """Other pools from now on. What is counted stays counted; what is gone is shown no more."""
+        self._pool_of = {backend: pool.name for pool in pools for backend in pool.backends}
+        self._windows = {backend: self._windows.get(backend) or SignalWindow() for backend in self._pool_of}
+        self._start_at_zero(pools)
+
+    def config_reloaded(self, result: ReloadResult, at_s: float) -> None:
+        """The configuration was read again, or at the start for the first time, at this Unix time."""
+        if result is ReloadResult.SUCCESS:
+            self.config_success_s = at_s
+        self._counts[table.CONFIG_RELOADS.name].add((result,))
 
     def observe(self, record: RequestRecord) -> None:
         """A request has finished."""
@@ -257,10 +275,13 @@ class Metrics:
         """What is not counted but known now."""
         gauges: dict[str, Series] = {metric.name: {} for metric in table.OF_THE_FLEET}
         gauges[table.POLICY_INFO.name] = {(policy,): [1.0]}
+        gauges[table.CONFIG_SUCCESS.name] = {(): [self.config_success_s]}
         gauges[table.BUILD_INFO.name] = {(version("breakeven"),): [1.0]}
         for pool in snapshot.pools:
             for backend in pool.backends:
-                for metric, value in _backend_values(backend, self._windows[backend.name], snapshot.now_s):
+                # A page is made in many turns of the loop: a reload may have taken away what the snapshot still shows.
+                window = self._windows.get(backend.name) or SignalWindow()
+                for metric, value in _backend_values(backend, window, snapshot.now_s):
                     if value is not None:
                         gauges[metric.name][pool.name, backend.name] = [value]
         return gauges
@@ -268,12 +289,10 @@ class Metrics:
 
 def _configured(snapshot: FleetSnapshot) -> Callable[[Metric, Labels], bool]:
     """Whether the pool and the backend among the labels are there: those that a reload took away are not shown."""
-    known = {
-        "pool": {pool.name for pool in snapshot.pools} | {NONE},
-        "backend": {backend.name for pool in snapshot.pools for backend in pool.backends},
-    }
-    return lambda metric, labels: all(
-        label in known[name] for name, label in zip(metric.labels, labels, strict=True) if name in known
+    pools = {pool.name for pool in snapshot.pools} | {NONE}
+    backends = {(pool.name, backend.name) for pool in snapshot.pools for backend in pool.backends}
+    return lambda metric, labels: (
+        labels[:2] in backends if metric.labels[:2] == _BACKEND else metric.labels[:1] != _POOL or labels[0] in pools
     )
 
 
@@ -297,6 +316,7 @@ def _backend_values(backend: BackendView, window: SignalWindow, now_s: float) ->
     """What is known of one backend; None for what is not, since unknown is not zero."""
     yield table.IN_FLIGHT, backend.in_flight
     yield table.READY, backend.health is Health.READY
+    yield table.DRAINING, backend.draining
     signals = backend.signals
     if signals is None:
         return

@@ -75,6 +75,15 @@ class ModelDirectory:
         if self._listings[backend] == cards:
             return
         self._listings[backend] = cards
+        self._merge()
+
+    def reconfigure(self, backends: Iterable[str], aliases: Mapping[str, str]) -> None:
+        """Other backends and aliases from now on; what stays has listed what it has."""
+        self._listings = {backend: self._listings.get(backend, ()) for backend in backends}
+        self._aliases = aliases
+        self._merge()
+
+    def _merge(self) -> None:
         merged = merge(self._listings.values(), self._aliases)
         self._cards = {model: _encode(card) for model, card in merged.items()}
         self._listing = _encode({"object": "list", "data": list(merged.values())})

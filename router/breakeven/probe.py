@@ -10,13 +10,13 @@ metrics page that cannot be read never takes an engine out.
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from breakeven.clock import Clock
 from breakeven.config import BackendAddress
 from breakeven.engine_client import EngineClient, EngineError
-from breakeven.fleet import FleetEvent, ModelsListed, ProbeFailed, Revived, Scraped, SignalsForgotten
+from breakeven.fleet import FleetEvent, ModelsListed, ProbeFailed, ProbeSucceeded, Revived, Scraped, SignalsForgotten
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven_policies.snapshot import Health
@@ -60,43 +60,74 @@ class Prober:
     """Probes all engines while `run` runs."""
 
     def __init__(self, addresses: tuple[BackendAddress, ...], rhythm: Rhythm, listeners: Listeners) -> None:
+        self._to = listeners
+        self._rhythm = rhythm
+        self._addresses: dict[str, BackendAddress] = {}
+        self._watches: dict[str, EngineWatch] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self.reconfigure(addresses, rhythm)
+
+    def reconfigure(self, addresses: tuple[BackendAddress, ...], rhythm: Rhythm) -> None:
+        """Ask these engines from now on. Who is asked as before is not asked anew, who is gone is asked no more."""
         tls = ssl.create_default_context()
-        self._clients = [EngineClient(address, rhythm.timeout_s, tls) for address in addresses]
-        self._watches = {
-            client.name: EngineWatch(client, rhythm, listeners, phase=(index + 1) / len(addresses))
-            for index, client in enumerate(self._clients)
-        }
+        before, self._watches = self._watches, {}
+        for index, address in enumerate(addresses):
+            watch = before.get(address.name)
+            if watch is not None and self._addresses[address.name] == address and self._rhythm == rhythm:
+                self._watches[address.name] = before.pop(address.name)
+                continue
+            client = EngineClient(address, rhythm.timeout_s, tls)
+            self._watches[address.name] = EngineWatch(client, rhythm, self._to, phase=(index + 1) / len(addresses))
+            if self._tasks is not None:
+                self._watches[address.name].start(self._tasks)
+        self._addresses = {address.name: address for address in addresses}
+        self._rhythm = rhythm
+        for watch in before.values():
+            watch.stop()
 
     async def run(self) -> None:
         """Ask every engine now, and again and again until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
                 for watch in self._watches.values():
-                    for keep in (watch.keep_health, watch.keep_signals, watch.keep_models, watch.keep_reviving):
-                        tasks.create_task(keep())
+                    watch.start(tasks)
         finally:
-            for client in self._clients:
-                await client.close()
+            self._tasks = None
+            for watch in self._watches.values():
+                await watch.client.close()
 
     async def asked_all(self) -> None:
         """Wait until every engine has answered its first health check, or failed to."""
-        for watch in self._watches.values():
+        for watch in list(self._watches.values()):
             await watch.asked.wait()
 
     async def is_well(self, backend: str) -> bool:
-        """Ask one engine now, beside its rhythm. KeyError for one that is not configured."""
-        return await self._watches[backend].is_well()
+        """Ask one engine now, beside its rhythm. One that a reload took away is not asked: it serves nobody."""
+        watch = self._watches.get(backend)
+        return watch is not None and await watch.is_well()
 
     def on_health(self, backend: str, health: Health) -> None:
         """Hear what the fleet believes now."""
         self._watches[backend].on_health(health)
 
 
+async def ask_once(addresses: Iterable[BackendAddress], timeout_s: float) -> list[ProbeSucceeded | ProbeFailed]:
+    """How these engines are, before anything else is believed of them; all are asked at the same time."""
+    tls = ssl.create_default_context()
+
+    async def ask(address: BackendAddress) -> ProbeSucceeded | ProbeFailed:
+        async with EngineClient(address, timeout_s, tls) as engine:
+            return await engine.health()
+
+    return await asyncio.gather(*map(ask, addresses))
+
+
 class EngineWatch:
     """The three questions to one engine. `phase` in (0, 1] is its place within an interval."""
 
     def __init__(self, client: EngineClient, rhythm: Rhythm, listeners: Listeners, phase: float = 1.0) -> None:
-        self._client = client
+        self.client = client
         self._name = client.name
         self._rhythm = rhythm
         self._to = listeners
@@ -112,6 +143,18 @@ class EngineWatch:
         self._model: str | None = None
         self._revival_pause_s = rhythm.health_s
         self._revived_s = -SETTLED_S
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Ask from now on."""
+        keeping = (self.keep_health, self.keep_signals, self.keep_models, self.keep_reviving)
+        self._tasks = [tasks.create_task(keep()) for keep in keeping]
+
+    def stop(self) -> None:
+        """Ask no more, and let nobody wait for an answer."""
+        self.asked.set()
+        for task in self._tasks:
+            task.cancel()
 
     async def keep_health(self) -> None:
         """Check health at once and then at its interval, for ever."""
@@ -166,7 +209,7 @@ class EngineWatch:
     async def _makes_token(self) -> bool | None:
         """Ask once; None: it cannot be asked."""
         try:
-            made = self._model is not None and await self._client.makes_token(self._model)
+            made = self._model is not None and await self.client.makes_token(self._model)
         except EngineError as error:
             self._tell("token", str(error))
             return False
@@ -193,14 +236,14 @@ class EngineWatch:
         not set it.
         """
         if self._asking is None:
-            self._asking = asyncio.create_task(self._client.health())
+            self._asking = asyncio.create_task(self.client.health())
             self._asking.add_done_callback(lambda _: setattr(self, "_asking", None))
         event = await asyncio.shield(self._asking)
         return not isinstance(event, ProbeFailed) or event.unasked
 
     async def check_health(self) -> None:
         """Ask once."""
-        event = await self._client.health()
+        event = await self.client.health()
         if isinstance(event, ProbeFailed):
             self._to.metrics.probe_failed(self._name)
             self._tell("health", event.error)
@@ -217,7 +260,7 @@ class EngineWatch:
     async def scrape(self) -> None:
         """Read the metrics once."""
         try:
-            signals = await self._client.signals()
+            signals = await self.client.signals()
         except EngineError as error:
             self._tell("metrics", str(error))
             self._to.metrics.scrape_failed(self._name)
@@ -234,7 +277,7 @@ class EngineWatch:
     async def list_models(self) -> None:
         """Read the list of models once; where that fails, the last one stays."""
         try:
-            cards = await self._client.cards()
+            cards = await self.client.cards()
         except EngineError as error:
             self._tell("models", str(error))
             return

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import random
 import socket
-import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Protocol
@@ -17,7 +16,7 @@ from breakeven.admission import Admission
 from breakeven.api_keys import ApiKeys
 from breakeven.body import Viewed, rename_model, view
 from breakeven.coding import Decoder
-from breakeven.config import BackendAddress, Settings
+from breakeven.config import Settings
 from breakeven.cors import Cors
 from breakeven.endpoints import Endpoint, EndpointTable
 from breakeven.errors import ApiError, internal_error, no_backend, no_capable_pool, unknown_model
@@ -34,14 +33,14 @@ from breakeven.queued import Queued
 from breakeven.recent_heads import RecentHeads
 from breakeven.record import Outcome, RequestRecord
 from breakeven.recorder import Recorder, Recorders, Tracing
-from breakeven.relay import Edge, Engine, Relay, Shipment, engine_at
+from breakeven.relay import Edge, Relay, Shipment
 from breakeven.request_reader import BadRequest, Limits, Request
 from breakeven.retry_after import retry_after_s
+from breakeven.roster import Roster
 from breakeven.shortage import Shortages, Side
 from breakeven.spans import Spans
 from breakeven.trace_context import TRACEPARENT, trace_parent_of
 from breakeven.turns import AT_ONCE_MAX, InTurns
-from breakeven.upstream import ConnectionPool
 from breakeven_policies.decision import Decision, Refusal, Refuse, Route
 from breakeven_policies.journal import Considered
 from breakeven_policies.policy import Policy
@@ -105,42 +104,48 @@ class Proxy:
         self._recorder = recorder
         self._now = clock
         self._chance = chance
-        self._models = settings.model_table()
-        self._endpoints = EndpointTable(tuple(settings.extra_paths))
-        self._cors = Cors(frozenset(settings.cors_origins))
         self._pages = OwnPages(directory, lambda: fleet.ready() and not self._draining)
-        self._limits = Limits(
-            settings.header_max_bytes,
-            settings.body_max_bytes,
-            settings.client_header_timeout_s,
-            settings.client_body_timeout_s,
-            admit=None if keys is None else keys.admit,
-        )
         self.line = Admission(settings.queue_max, settings.queue_timeout_s, clock, metrics)
         fleet.on_room = self.line.soon
         shortages = Shortages(metrics.shortage, clock)
-        no_engine = partial(shortages.tell, Side.ENGINES)
-        self._edge = Edge(
-            engines={
-                address.name: _engine(address, settings, clock, no_engine, keys) for address in settings.addresses()
-            },
-            fleet=fleet,
-            line=self.line,
-            now=clock,
-            first_byte_timeout_s=settings.first_byte_timeout_s,
-            idle_timeout_s=settings.idle_timeout_s,
-            is_well=is_well,
-            report=self._report,
-            attempted=metrics.attempt,
-        )
-        self._probe_s = settings.probe_interval_s
-        self._attempts_max = settings.attempts_max
+        self._roster = Roster(clock, partial(shortages.tell, Side.ENGINES))
+        self._is_well = is_well
+        self._limits = Limits()
+        self.reconfigure(settings, keys)
         self._clients = Clients(metrics)
-        self._keepalive_s = settings.client_keepalive_s
         self._sweeping: asyncio.TimerHandle | None = None
         self._recent: RecentHeads[Request] = RecentHeads()
         self._listener = Listener(self._connection, partial(shortages.tell, Side.CLIENTS))
         self._draining = False
+
+    def reconfigure(self, settings: Settings, keys: ApiKeys | None) -> None:
+        """Serve by these settings from the next request on; those that run finish by the ones they began with."""
+        self._keys = keys
+        self._models = settings.model_table()
+        self._endpoints = EndpointTable(tuple(settings.extra_paths))
+        self._cors = Cors(frozenset(settings.cors_origins))
+        self._probe_s = settings.probe_interval_s
+        self._attempts_max = settings.attempts_max
+        self._keepalive_s = settings.client_keepalive_s
+        limits = self._limits  # one object for all connections
+        limits.header_bytes_max = settings.header_max_bytes
+        limits.body_bytes_max = settings.body_max_bytes
+        limits.header_timeout_s = settings.client_header_timeout_s
+        limits.body_timeout_s = settings.client_body_timeout_s
+        limits.admit = None if keys is None else keys.admit
+        self.line.reconfigure(settings.queue_max, settings.queue_timeout_s)
+        self._roster.reconfigure(settings, router_has_keys=keys is not None)
+        self._edge = Edge(
+            engines=self._roster.engines,
+            fleet=self._fleet,
+            line=self.line,
+            now=self._now,
+            first_byte_timeout_s=settings.first_byte_timeout_s,
+            idle_timeout_s=settings.idle_timeout_s,
+            is_well=self._is_well,
+            report=self._report,
+            attempted=self._metrics.attempt,
+        )
 
     # -- life
 
@@ -151,8 +156,7 @@ class Proxy:
     async def listen_at(self, sockets: list[socket.socket]) -> int:
         """The same at sockets that are bound already."""
         bound = await self._listener.take_over(sockets)
-        if self._keepalive_s:
-            self._sweep()
+        self._sweep()
         return bound
 
     def part(self) -> None:
@@ -172,13 +176,14 @@ class Proxy:
         if self._sweeping is not None:
             self._sweeping.cancel()
         self.line.close()
-        for engine in self._edge.engines.values():
-            engine.connections.close()
+        self._roster.close()
 
     def _sweep(self) -> None:
         """Send away clients that have been idle too long, now and again and again."""
-        self._clients.dismiss(self._now() - self._keepalive_s)
-        pause_s = max(SWEEP_MIN_S, min(SWEEP_S, self._keepalive_s / 2))
+        pause_s = SWEEP_S
+        if self._keepalive_s:
+            self._clients.dismiss(self._now() - self._keepalive_s)
+            pause_s = max(SWEEP_MIN_S, min(SWEEP_S, self._keepalive_s / 2))
         self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
     def _connection(self) -> downstream.Connection:
@@ -442,35 +447,6 @@ class Clients:
             for client in list(self._open):
                 client.expire()
         return True
-
-
-def _engine(
-    address: BackendAddress,
-    settings: Settings,
-    clock: Callable[[], float],
-    on_shortage: Callable[[OSError], None],
-    keys: ApiKeys | None,
-) -> Engine:
-    connections = ConnectionPool(
-        address.host,
-        address.port,
-        tls=ssl.create_default_context() if address.tls else None,
-        connect_timeout_s=settings.connect_timeout_s,
-        keepalive_s=settings.upstream_keepalive_s,
-        now=clock,
-        on_shortage=on_shortage,
-    )
-    host = address.host if ":" not in address.host else f"[{address.host}]"
-    authority = f"{host}:{address.port}".encode()
-    return engine_at(
-        address.name,
-        address.pool,
-        authority,
-        address.authorization,
-        connections,
-        accepts_gzip=address.accept_gzip,
-        router_has_keys=keys is not None,
-    )
 
 
 def _refusal(decision: Refuse, model: str | None, retry_s: int) -> ApiError:

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 from breakeven.body import ModelTable
 from breakeven.endpoints import EndpointTable
+from breakeven.fleet import Drained, Resumed
 from breakeven.metrics import Metrics
 from breakeven_policies.policy import Policy
 from breakeven_policies.snapshot import FleetSnapshot
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sights:
-    """What the admin port may look at."""
+    """What the admin port may look at, and change by `apply`; a reload changes what is here."""
 
     snapshot: Callable[[], FleetSnapshot]
     policy: Callable[[], Policy]
@@ -21,3 +22,4 @@ class Sights:
     models: ModelTable
     endpoints: EndpointTable
     admin_key: str | None
+    apply: Callable[[Drained | Resumed], object]

@@ -80,8 +80,7 @@ class Supervisor(Router):
     def _make_data_plane(self, proxy: Proxy) -> Crew:
         del proxy  # every worker has its own
         self._crew = Crew(
-            # Only the supervisor waits: a worker that leaves alone has others at its sockets.
-            self.settings.model_copy(update={"drain_delay_s": 0.0}),
+            self.settings,
             self._table,
             self._rows,
             self._clock,
@@ -136,6 +135,8 @@ class Supervisor(Router):
             task.add_done_callback(self._asking.discard)
 
     def _count_failure(self, failure: EndedElsewhere) -> None:
+        if not self.fleet.knows(failure.backend):
+            return  # a reload took it away
         self._note_answers(failure.backend)
         self.fleet.apply(failure)
 

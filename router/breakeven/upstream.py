@@ -415,6 +415,7 @@ class ConnectionPool:
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
         self._keepalive_s = keepalive_s
+        self._retired = False
         self._now = now
         self.recent: RecentHeads[ResponseHead] = RecentHeads()
         """Heads of answers that came before from this backend."""
@@ -436,8 +437,17 @@ class ConnectionPool:
         """Start to open a connection; the receiver hears how that went."""
         return Opening(self, receiver, self._connect_timeout_s)
 
+    def retire(self) -> None:
+        """Open no more and keep none: the engine is configured no longer. What runs goes on."""
+        self._retired = True
+        self._keepalive_s = 0.0
+        self.close()
+
     async def new_connection(self) -> Connection:
         """Connect, however long it takes. OSError says why not."""
+        if self._retired:
+            message = "no longer configured"
+            raise OSError(message)
         transport, connection = await asyncio.get_running_loop().create_connection(
             lambda: Connection(self), self._host, self._port, ssl=self._tls
         )

@@ -9,13 +9,14 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import uvloop
 
+from breakeven.api_keys import ApiKeys
 from breakeven.check import judge_settings
 from breakeven.clock import Clock, monotonic_s, utc_now
 from breakeven.config import BackendAddress, Settings
@@ -24,10 +25,12 @@ from breakeven.fleet import Ejection, Fleet, PoolSpec
 from breakeven.key_file import keys_in_force
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
-from breakeven.probe import Listeners, Prober, Rhythm
+from breakeven.probe import Listeners, Prober, Rhythm, ask_once
 from breakeven.proxy import Proxy
 from breakeven.recorder import Recorder, Recorders, Tracing
 from breakeven.recorders import CannotTraceError, UnwritableError, open_recorders, open_tracing
+from breakeven.reload import Plan, plan_of
+from breakeven.reloader import Reloader
 from breakeven.sights import Sights
 from breakeven_policies.policy import Policy
 from breakeven_policies.snapshot import Health
@@ -70,12 +73,18 @@ class EngineWatch(Protocol):
     def on_health(self, backend: str, health: Health) -> None:
         """Hear what the fleet believes now."""
 
+    def reconfigure(self, addresses: tuple[BackendAddress, ...], rhythm: Rhythm) -> None:
+        """Watch these from now on."""
+
 
 class DataPlane(Protocol):
     """Who serves the clients: `proxy.Proxy`, or in a supervisor its workers."""
 
     async def listen(self, host: str, port: int) -> int:
         """Accept clients from now on; the port that was bound. OSError where it cannot be."""
+
+    def reconfigure(self, settings: Settings, keys: ApiKeys | None) -> None:
+        """Serve by these settings from the next request on."""
 
     def part(self) -> None:
         """Not ready any more; clients are still accepted."""
@@ -109,14 +118,9 @@ class Router:
         self._policy = PolicyInForce(settings.build_policy())
         self._draining = False
         addresses = settings.addresses()
-        directory = ModelDirectory((address.name for address in addresses), settings.aliases)
-        rhythm = Rhythm(
-            health_s=settings.probe_interval_s,
-            scrape_s=settings.scrape_interval_s,
-            models_s=settings.models_interval_s,
-            timeout_s=settings.probe_timeout_s,
-        )
-        self._prober = self._make_prober(addresses, rhythm, Listeners(self.fleet.apply, self.metrics, directory, clock))
+        self._directory = directory = ModelDirectory((address.name for address in addresses), settings.aliases)
+        listeners = Listeners(self.fleet.apply, self.metrics, directory, clock)
+        self._prober = self._make_prober(addresses, rhythm_of(settings), listeners)
         proxy = Proxy(
             settings=settings,
             keys=keys_in_force(settings),
@@ -139,7 +143,9 @@ class Router:
             models=models,
             endpoints=EndpointTable(settings.extra_paths),
             admin_key=None if settings.admin_key is None else settings.admin_key.get_secret_value(),
+            apply=self.fleet.apply,
         )
+        self.metrics.config_success_s = utc_now().timestamp()
         self._admin: AdminServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -183,15 +189,46 @@ class Router:
         self._tasks.append(asyncio.create_task(self._admin.run_until_stopped(), name="admin"))
         await self._admin.listening.wait()
 
+    async def reload(self, settings: Settings) -> Plan:
+        """Take other settings into force; what runs is not touched. ConfigError: they cannot be, nothing has changed.
+
+        New engines are asked how they are before they stand in for others, so that no request meets a gap.
+        """
+        plan = plan_of(self.settings, settings)
+        keys = keys_in_force(plan.settings)
+        answers = await ask_once(plan.unasked, plan.settings.probe_timeout_s)
+        # From here on everything happens in one turn of the loop: no request sees half of it.
+        self.take_over(plan, keys)
+        for answer in answers:
+            self.fleet.apply(answer)
+        return plan
+
+    def take_over(self, plan: Plan, keys: ApiKeys | None) -> None:
+        """Have the settings of a plan in force."""
+        self.settings = settings = plan.settings
+        self._policy.current = settings.build_policy()
+        specs, addresses = settings.pool_specs(), settings.addresses()
+        self.metrics.reconfigure(specs)
+        self._directory.reconfigure((address.name for address in addresses), settings.aliases)
+        ejection = Ejection(settings.engine_failures_max, settings.engine_frozen_s)
+        self.fleet.reconfigure(specs, settings.probe_failures_max, ejection, plan.renewed)
+        self._proxy.reconfigure(settings, keys)
+        self._prober.reconfigure(addresses, rhythm_of(settings))
+        for address in addresses:
+            self._prober.on_health(address.name, self.fleet.health(address.name))
+        self._sights.models = settings.model_table()
+        self._sights.endpoints = EndpointTable(settings.extra_paths)
+        self._sights.admin_key = None if settings.admin_key is None else settings.admin_key.get_secret_value()
+
     async def first_probes(self) -> None:
         """Wait until every engine has been asked once how it is."""
         await self._prober.asked_all()
 
-    async def run_until(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set; what goes wrong in probes or admin server comes out here."""
+    async def run_until(self, stop: asyncio.Event, *beside: asyncio.Task[None]) -> None:
+        """Serve until `stop` is set; what goes wrong in probes, admin server or `beside` comes out here."""
         waiting = asyncio.create_task(stop.wait(), name="stop")
         noticing = asyncio.create_task(self._notice_absence())
-        done, _ = await asyncio.wait([waiting, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait([waiting, *self._tasks, *beside], return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         noticing.cancel()
         for task in done - {waiting}:
@@ -258,8 +295,18 @@ class Router:
         self._prober.on_health(backend, health)
 
 
-async def serve(settings: Settings, make: type[Router] = Router) -> None:
-    """Run a router until SIGTERM or SIGINT; a second signal cuts what still runs."""
+def rhythm_of(settings: Settings) -> Rhythm:
+    """How often engines are asked what."""
+    return Rhythm(
+        health_s=settings.probe_interval_s,
+        scrape_s=settings.scrape_interval_s,
+        models_s=settings.models_interval_s,
+        timeout_s=settings.probe_timeout_s,
+    )
+
+
+async def serve(settings: Settings, reread: Callable[[], Settings], make: type[Router] = Router) -> None:
+    """Run a router until SIGTERM or SIGINT; a second signal cuts what still runs. SIGHUP reads the settings again."""
     loop = asyncio.get_running_loop()
     stop, at_once = asyncio.Event(), asyncio.Event()
 
@@ -280,20 +327,27 @@ async def serve(settings: Settings, make: type[Router] = Router) -> None:
         for finding in judge_settings(settings):
             LOG.warning("%s", finding.text)
         await router.start()
+        reloader = Reloader(
+            router, reread, lambda result: router.metrics.config_reloaded(result, utc_now().timestamp())
+        )
+        loop.add_signal_handler(signal.SIGHUP, reloader.ask)
+        reloading = asyncio.create_task(reloader.run(), name="reload")
         calm_collector()
         sys.stderr.write(ready_line(settings, router.port, router.admin_port))
         sys.stderr.flush()
         try:
-            await router.run_until(stop)
+            await router.run_until(stop, reloading)
         finally:
+            reloading.cancel()
+            await asyncio.gather(reloading, return_exceptions=True)
             await router.stop(at_once)
 
 
-def run(settings: Settings, make: type[Router] = Router) -> None:
-    """`breakeven serve`; StartError where it cannot start."""
+def run(settings: Settings, reread: Callable[[], Settings], make: type[Router] = Router) -> None:
+    """`breakeven serve`; StartError where it cannot start. `reread` reads what the settings were made of once more."""
     start_logging(settings.log_level)
     raise_open_files()
-    run_in_loop(serve(settings, make))
+    run_in_loop(serve(settings, reread, make))
 
 
 def start_logging(level: str, who: str = "") -> None:

@@ -19,8 +19,10 @@ from contextlib import ExitStack
 from breakeven.channel import Channel
 from breakeven.clock import utc_now
 from breakeven.config import BackendAddress, Settings
+from breakeven.config_sources import ConfigError
 from breakeven.fleet import Believed, Ejection, Fleet, ModelsListed, PoolSpec, Scraped, SignalsForgotten
 from breakeven.in_flight import InFlight
+from breakeven.key_file import keys_in_force
 from breakeven.metrics import Metrics
 from breakeven.mirror import Mirror
 from breakeven.model_cards import ModelDirectory
@@ -28,6 +30,7 @@ from breakeven.probe import Listeners, Rhythm
 from breakeven.proxy import Proxy
 from breakeven.recorder import Recorder, Recorders, Tracing
 from breakeven.recorders import open_recorders, open_tracing
+from breakeven.reload import plan_of
 from breakeven.shared_table import rows_of
 from breakeven.wiring import Router, calm_collector, raise_open_files, run_in_loop, start_logging
 from breakeven.worker_messages import (
@@ -40,6 +43,7 @@ from breakeven.worker_messages import (
     Listed,
     Message,
     Part,
+    Reconfigured,
     Serving,
     Well,
 )
@@ -86,6 +90,9 @@ class Questions:
 
     def on_health(self, backend: str, health: Health) -> None:
         """The supervisor acts on it."""
+
+    def reconfigure(self, addresses: tuple[BackendAddress, ...], rhythm: Rhythm) -> None:
+        """The supervisor asks others now."""
 
 
 class WorkerRouter(Router):
@@ -142,9 +149,21 @@ class WorkerRouter(Router):
             self.fleet.apply(ModelsListed(message.backend, frozenset(card["id"] for card in cards)))
         elif isinstance(message, Well):
             self._questions.answer(message)
+        elif isinstance(message, Reconfigured):
+            self._take(pickle.loads(message.settings))  # noqa: S301  # from the process that started this one
         elif isinstance(message, Part):
             self._draining = True
             self._serving.part()
+
+    def _take(self, settings: Settings) -> None:
+        """The supervisor has read these settings, keys included, a moment ago; only the keys are read once more."""
+        plan = plan_of(self.settings, settings)
+        try:
+            keys = keys_in_force(settings)
+        except ConfigError as error:
+            LOG.error("configuration not reloaded: %s", error)  # a mistake of a person, no fault
+            return
+        self.take_over(plan, keys)
 
     def supervisor_gone(self) -> None:
         """Nobody answers questions any more."""
@@ -198,7 +217,8 @@ async def work(end: socket.socket) -> None:
     life = Life()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, life.stop.set)
-    loop.add_signal_handler(signal.SIGINT, lambda: None)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, lambda: None)
     await life.channel.open(end)
     assignment = await life.assigned
     if assignment is None:

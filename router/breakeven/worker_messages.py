@@ -49,6 +49,12 @@ class Part(Struct, frozen=True, tag=True):
     """The router is not ready any more, but still accepts clients."""
 
 
+class Reconfigured(Struct, frozen=True, tag=True):
+    """Other settings are in force, pickled."""
+
+    settings: bytes
+
+
 class Drain(Struct, frozen=True, tag=True):
     """Take no more clients, let requests finish, end."""
 
@@ -78,7 +84,7 @@ class AskedWell(Struct, frozen=True, tag=True):
     backend: str
 
 
-Downward = Assignment | Believed | Scraped | SignalsForgotten | Listed | Well | Part | Drain | Hurry
+Downward = Assignment | Believed | Scraped | SignalsForgotten | Listed | Well | Part | Reconfigured | Drain | Hurry
 Upward = Serving | Leaving | Left | ConnectRefused | EndedElsewhere | Erred | AskedWell
 Message = Downward | Upward
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -81,8 +82,7 @@ class Router:
 
     async def start(self) -> None:
         """Start and wait until it listens."""
-        config = self.folder / f"router-{self.port}.yaml"
-        config.write_text(json.dumps(self.settings))  # JSON is YAML
+        config = self.write()
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BREAKEVEN_")}
         command = [*self.run_by, sys.executable, "-m", "breakeven", "serve", "--config", str(config)]
         pipe = asyncio.subprocess.PIPE
@@ -91,6 +91,17 @@ class Router:
         assert self._process.stderr is not None
         self._pumps = [asyncio.create_task(self._pump(out)) for out in (self._process.stdout, self._process.stderr)]
         await self._wait_listening()
+
+    def write(self) -> Path:
+        """Write the settings into the file that the router reads."""
+        config = self.folder / f"router-{self.port}.yaml"
+        config.write_text(json.dumps(self.settings))  # JSON is YAML
+        return config
+
+    def hang_up(self) -> None:
+        """Have it read that file again."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGHUP)
 
     async def _wait_listening(self) -> None:
         assert self._process is not None

@@ -59,6 +59,10 @@ class Stage:
         """A new connection to the router."""
         return await Client.connect(self.router.port)
 
+    async def admin(self) -> Client:
+        """A new connection to the admin port."""
+        return await Client.connect(self.router.admin_port)
+
     async def ask(self, content: bytes | None, **how: Any) -> Reply:
         """One exchange on a connection of its own."""
         async with await self.client() as client:

@@ -11,14 +11,14 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from breakeven.admin import EXPLAIN_BYTES_MAX, AdminServer, admin_app
+from breakeven.admin import EXPLAIN_BYTES_MAX, AdminServer, admin_app, is_loopback
 from breakeven.body import ModelTable
 from breakeven.endpoints import EndpointTable
 from breakeven.fleet import Fleet, ModelsListed, PoolSpec, ProbeSucceeded
 from breakeven.fleet_json import decode_fleet
 from breakeven.metrics import Metrics
 from breakeven.sights import Sights
-from breakeven_policies.snapshot import PoolKind
+from breakeven_policies.snapshot import Health, PoolKind
 from breakeven_policies.threshold import Threshold
 
 POOLS = (
@@ -44,6 +44,7 @@ def sights(fleet: Fleet, admin_key: str | None = None) -> Sights:
         models=ModelTable(aliases={"fast": "m"}),
         endpoints=EndpointTable(),
         admin_key=admin_key,
+        apply=fleet.apply,
     )
 
 
@@ -203,7 +204,8 @@ async def test_the_documentation_names_every_route() -> None:
         paths = (await client.get("/openapi.json")).json()["paths"]
     for path in paths:
         assert path in page
-    assert {"/metrics", "/fleet", "/policy", "/explain", "/health", "/ready", "/", "/docs"} == set(paths)
+    changing = {"/backends/{name}/drain", "/backends/{name}/resume"}
+    assert {"/metrics", "/fleet", "/policy", "/explain", "/health", "/ready", "/", "/docs"} | changing == set(paths)
 
 
 async def test_the_server_serves_on_the_given_socket_until_it_is_told_to_stop() -> None:
@@ -219,3 +221,70 @@ async def test_the_server_serves_on_the_given_socket_until_it_is_told_to_stop() 
         assert "server" not in answer.headers
         server.should_exit = True
         await serving
+
+
+@pytest.mark.parametrize(
+    ("host", "ours"),
+    [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("::ffff:127.0.0.1", True), ("10.0.0.1", False),
+     ("::ffff:10.0.0.1", False), ("testclient", False), ("", False)],
+)  # fmt: skip
+def test_which_addresses_are_this_machines_own(host: str, ours: bool) -> None:
+    assert is_loopback(host) is ours
+
+
+@asynccontextmanager
+async def changing(fleet: Fleet, admin_key: str | None, peer: str) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(admin_app(sights(fleet, admin_key)), client=(peer, 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://admin") as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("admin_key", "peer", "headers", "status", "code"),
+    [
+        (None, "10.0.0.1", {}, 403, "admin_key_required"),
+        (None, "127.0.0.1", {"origin": "https://elsewhere.test"}, 403, "foreign_origin"),
+        (None, "127.0.0.1", {"origin": "null"}, 403, "foreign_origin"),
+        ("k", "127.0.0.1", {}, 401, "invalid_api_key"),
+        ("k", "10.0.0.1", {"authorization": "Bearer x"}, 401, "invalid_api_key"),
+    ],
+)
+async def test_who_may_not_drain_an_engine_is_told_why(
+    admin_key: str | None, peer: str, headers: dict[str, str], status: int, code: str
+) -> None:
+    fleet = fleet_of_two()
+    async with changing(fleet, admin_key, peer) as client:
+        for wish in ("drain", "resume"):
+            answer = await client.post(f"/backends/plain-0/{wish}", headers=headers)
+            assert (answer.status_code, error_of(answer)["code"]) == (status, code)
+            assert answer.headers.get("www-authenticate") == ("Bearer" if status == 401 else None)
+    assert fleet.health("plain-0") is Health.READY
+
+
+@pytest.mark.parametrize(
+    ("admin_key", "peer", "headers"),
+    [
+        (None, "127.0.0.1", {}),
+        (None, "::1", {"origin": "http://admin"}),
+        ("k", "10.0.0.1", {"authorization": "Bearer k"}),
+    ],
+)
+async def test_draining_the_last_of_a_pool_is_done_and_warned_of(
+    admin_key: str | None, peer: str, headers: dict[str, str]
+) -> None:
+    fleet = fleet_of_two()
+    async with changing(fleet, admin_key, peer) as client:
+        drained = (await client.post("/backends/plain-0/drain", headers=headers)).json()
+        assert drained["warning"] == "no backend of pool plain is ready: other pools take what they can"
+        assert (await client.get("/ready")).status_code == 200
+        drained = (await client.post("/backends/eagle-0/drain", headers=headers)).json()
+        assert drained["warning"].endswith("no engine is left and requests are refused")
+        assert (await client.get("/ready")).status_code == 503
+        resumed = (await client.post("/backends/plain-0/resume", headers=headers)).json()
+    assert resumed == {"backend": "plain-0", "pool": "plain", "draining": False, "health": "ready", "in_flight": 0}
+
+
+async def test_an_engine_that_is_not_there_cannot_be_drained() -> None:
+    async with changing(fleet_of_two(), None, "127.0.0.1") as client:
+        answer = await client.post("/backends/nobody/drain")
+    assert (answer.status_code, error_of(answer)["code"]) == (404, "unknown_backend")

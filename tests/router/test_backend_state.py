@@ -41,6 +41,18 @@ def test_an_ejected_backend_is_shown_so_only_while_its_health_checks_are_answere
     assert out.shown is Health.DOWN
 
 
+@pytest.mark.parametrize(
+    ("health", "shown"), [(Health.DOWN, Health.DOWN), (Health.LOADING, Health.LOADING), (Health.READY, Health.DRAINING)]
+)
+@pytest.mark.parametrize("suspicion", [None, Suspicion.FROZEN, Suspicion.TRIAL])
+def test_who_is_drained_is_shown_so_where_it_would_be_given_requests(
+    health: Health, shown: Health, suspicion: Suspicion | None
+) -> None:
+    out = state()
+    out.health, out.suspicion, out.draining = health, suspicion, True
+    assert (out.shown, out.view().draining) == (shown, True)
+
+
 def test_it_counts_where_its_metrics_tell_tokens() -> None:
     made = state()
     assert not made.counts

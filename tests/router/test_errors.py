@@ -8,6 +8,7 @@ from breakeven import errors
 
 EVERY_ERROR = [
     errors.invalid_request("bad", param="model"),
+    errors.invalid_api_key(),
     errors.not_found("/x"),
     errors.method_not_allowed("PUT", "/x", "POST"),
     errors.unknown_model(None),

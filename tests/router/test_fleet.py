@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breakeven.fleet import (
+    GONE_MAX,
     ConnectRefused,
+    Drained,
     Ejection,
     EndedElsewhere,
     Erred,
@@ -15,6 +17,7 @@ from breakeven.fleet import (
     PoolSpec,
     ProbeFailed,
     ProbeSucceeded,
+    Resumed,
     Revived,
     Scraped,
     SignalsForgotten,
@@ -116,7 +119,7 @@ def test_a_backend_has_room_up_to_its_limit_and_every_end_is_told() -> None:
     fleet.apply(Finished("a"))
     assert told == [True]
     assert fleet.has_room("b")
-    assert not fleet.has_room("nobody")
+    assert fleet.has_room("gone")
 
 
 def test_room_is_nobodys_business_until_somebody_asks() -> None:
@@ -608,3 +611,125 @@ def test_requests_that_fail_in_other_processes_take_an_engine_out_unless_one_was
     assert first.health("base-0") is Health.READY
     first.apply(EndedElsewhere("base-0", answered=False))
     assert first.health("base-0") is Health.EJECTED
+
+
+def names(fleet: Fleet) -> list[str]:
+    return [backend.name for pool in fleet.snapshot(0.0).pools for backend in pool.backends]
+
+
+def test_a_drained_backend_is_given_no_requests_whatever_its_engine_does_until_it_is_resumed(watched: Watched) -> None:
+    fleet = watched.fleet
+    fleet.apply(ProbeSucceeded("spec-0"))
+    fleet.apply(Started("spec-0"))
+    fleet.apply(Drained("spec-0"))
+    assert (watched.of("spec-0").health, watched.of("spec-0").draining) == (Health.DRAINING, True)
+    assert watched.of("spec-0").in_flight == 1
+    fleet.apply(Finished("spec-0", answered=True))
+    fleet.apply(ConnectRefused("spec-0"))
+    assert (watched.of("spec-0").health, watched.of("spec-0").draining) == (Health.DOWN, True)
+    fleet.apply(ProbeSucceeded("spec-0"))
+    assert watched.of("spec-0").health is Health.DRAINING
+    fleet.apply(Resumed("spec-0"))
+    assert (watched.of("spec-0").health, watched.of("spec-0").draining) == (Health.READY, False)
+    assert [health for _, _, health in watched.changes] == [
+        Health.READY,
+        Health.DRAINING,
+        Health.DOWN,
+        Health.DRAINING,
+        Health.READY,
+    ]
+
+
+def test_draining_twice_is_draining_and_nobody_hears_of_it_again(watched: Watched) -> None:
+    watched.fleet.apply(ProbeSucceeded("spec-0"))
+    for event in (Drained("spec-0"), Drained("spec-0"), Resumed("spec-0"), Resumed("spec-0")):
+        watched.fleet.apply(event)
+    assert [health for _, _, health in watched.changes] == [Health.READY, Health.DRAINING, Health.READY]
+
+
+def test_a_fleet_that_is_drained_as_a_whole_is_not_ready(watched: Watched) -> None:
+    for name in names(watched.fleet):
+        watched.fleet.apply(ProbeSucceeded(name))
+        watched.fleet.apply(Drained(name))
+    assert not watched.fleet.ready()
+
+
+def test_an_ejected_engine_is_ejected_still_when_it_is_resumed() -> None:
+    watched = Watched(EJECTION)
+    watched.fleet.apply(ProbeSucceeded("spec-0"))
+    watched.request("spec-0", False, False, False)
+    watched.fleet.apply(Drained("spec-0"))
+    watched.fleet.apply(Resumed("spec-0"))
+    assert watched.of("spec-0").health is Health.EJECTED
+
+
+def reconfigured(watched: Watched, *backends: str, renewed: tuple[str, ...] = ()) -> None:
+    """One pool with these backends from now on."""
+    watched.fleet.reconfigure((PoolSpec("one", PoolKind.PLAIN, "none", 0, backends),), 3, NEVER, renewed)
+
+
+def test_what_is_believed_of_a_backend_that_stays_stays(watched: Watched) -> None:
+    fleet = watched.fleet
+    fleet.apply(ProbeSucceeded("spec-1"))
+    fleet.apply(ModelsListed("spec-1", frozenset({"m"})))
+    fleet.apply(Started("spec-1"))
+    fleet.apply(Drained("spec-1"))
+    before = watched.of("spec-1")
+    reconfigured(watched, "new", "spec-1")
+    assert watched.of("spec-1") == before
+    assert watched.of("new") == BackendView("new", Health.UNKNOWN)
+    fleet.apply(Finished("spec-1"))
+    assert watched.of("spec-1").in_flight == 0
+    assert [pool.name for pool in fleet.snapshot(0.0).pools] == ["one"]
+
+
+def test_of_another_engine_of_the_same_name_only_what_runs_and_the_wish_to_drain_stay(watched: Watched) -> None:
+    fleet = watched.fleet
+    fleet.apply(ProbeSucceeded("spec-1"))
+    fleet.apply(ModelsListed("spec-1", frozenset({"m"})))
+    fleet.apply(Started("spec-1"))
+    fleet.apply(Drained("spec-1"))
+    reconfigured(watched, "spec-1", renewed=("spec-1",))
+    assert watched.of("spec-1") == BackendView("spec-1", Health.UNKNOWN, 1, draining=True)
+    fleet.apply(Finished("spec-1"))
+    assert watched.of("spec-1").in_flight == 0
+
+
+def test_requests_of_a_backend_that_is_gone_end_as_ever_and_change_nothing_else(watched: Watched) -> None:
+    fleet = watched.fleet
+    fleet.apply(Started("spec-0"))
+    reconfigured(watched, "spec-1")
+    for event in (ProbeSucceeded("spec-0"), ConnectRefused("spec-0"), Started("spec-0")):
+        fleet.apply(event)
+    fleet.apply(Finished("spec-0", answered=False))
+    fleet.apply(Finished("spec-0", answered=False))
+    assert names(fleet) == ["spec-1"]
+    assert watched.changes == []
+    with pytest.raises(KeyError):
+        fleet.health("spec-0")
+
+
+def test_what_ran_there_is_counted_when_the_name_comes_back(watched: Watched) -> None:
+    fleet = watched.fleet
+    fleet.apply(Started("spec-0"))
+    fleet.apply(Drained("spec-0"))
+    reconfigured(watched, "spec-1")
+    reconfigured(watched, "spec-0", "spec-1")
+    assert watched.of("spec-0") == BackendView("spec-0", Health.UNKNOWN, 1)
+    fleet.apply(Finished("spec-0"))
+    assert watched.of("spec-0").in_flight == 0
+
+
+def test_only_so_many_names_that_are_gone_are_remembered(watched: Watched) -> None:
+    for number in range(GONE_MAX + 10):
+        reconfigured(watched, f"pod-{number}")
+    assert len(watched.fleet._gone) == GONE_MAX
+    with pytest.raises(KeyError):
+        watched.fleet.apply(Started("pod-0"))
+    watched.fleet.apply(Started(f"pod-{GONE_MAX}"))
+
+
+def test_a_configuration_with_a_name_twice_changes_nothing(watched: Watched) -> None:
+    with pytest.raises(ValueError, match="unique"):
+        reconfigured(watched, "spec-0", "spec-0")
+    assert names(watched.fleet) == ["base-0", "spec-0", "spec-1"]

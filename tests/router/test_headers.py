@@ -2,7 +2,7 @@
 
 import pytest
 
-from breakeven.errors import ApiError
+from breakeven.errors import ApiError, invalid_api_key
 from breakeven.headers import (
     HOP_BY_HOP,
     REQUEST_DROPPED,
@@ -157,3 +157,7 @@ def test_an_answer_says_why_and_by_which_policy_if_one_was_asked() -> None:
 
 def test_a_phrase_loses_what_no_phrase_may_hold() -> None:
     assert read_response_head(200, b"O\x00K\x1b\x7f \xe9\t!", []).phrase == b"OK \xe9\t!"
+
+
+def test_who_may_not_come_in_is_told_how_to() -> None:
+    assert b"www-authenticate: Bearer\r\n" in error_lines(invalid_api_key())

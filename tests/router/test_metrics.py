@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from breakeven import metric_table as table
 from breakeven.fleet import Fleet, PoolSpec, ProbeSucceeded, Scraped, Started
 from breakeven.ledger import Ledger
+from breakeven.metric_table import ReloadResult
 from breakeven.metrics import Metrics
 from breakeven.record import Outcome, RequestRecord
 from breakeven_policies.snapshot import EngineSignals, Health, PoolKind
@@ -259,3 +260,46 @@ def test_observing_a_request_costs_microseconds() -> None:
 
     # 4 µs measured; the bound leaves room for a busy machine and still catches a tenfold cost.
     assert min(timed() for _ in range(5)) < 20e-6
+
+
+async def test_another_configuration_begins_new_series_at_zero_and_lets_none_fall() -> None:
+    metrics = Metrics(POOLS)
+    metrics.attempt("spec", "spec-0", "answered")
+    metrics.probe_failed("spec-1")
+    pools = (PoolSpec("spec", PoolKind.SPECULATIVE, "eagle3", 3, ("spec-1", "spec-2")),)
+    metrics.reconfigure(pools)
+    page = await page_of(metrics, Fleet(pools))
+    assert page.value("breakeven_backend_probe_failures_total", pool="spec", backend="spec-1") == 1
+    assert page.value("breakeven_backend_probe_failures_total", pool="spec", backend="spec-2") == 0
+    assert "spec-0" not in page.text
+    metrics.scraped(Scraped("spec-2", EngineSignals(running=1.0), 1.0))
+
+
+async def test_a_backend_that_moved_to_another_pool_is_shown_in_that_one_only() -> None:
+    metrics = Metrics(POOLS)
+    metrics.probe_failed("spec-1")
+    pools = (
+        PoolSpec("base", PoolKind.PLAIN, "none", 0, ("spec-1",)),
+        PoolSpec("spec", PoolKind.SPECULATIVE, "eagle3", 3, ("spec-0",)),
+    )
+    metrics.reconfigure(pools)
+    page = await page_of(metrics, Fleet(pools))
+    assert page.value("breakeven_backend_probe_failures_total", pool="spec", backend="spec-1") is None
+    assert page.value("breakeven_backend_probe_failures_total", pool="base", backend="spec-1") == 0
+
+
+async def test_readings_of_the_configuration_are_counted_and_the_last_good_one_dated() -> None:
+    metrics = Metrics(POOLS)
+    metrics.config_reloaded(ReloadResult.SUCCESS, 100.0)
+    metrics.config_reloaded(ReloadResult.FAILURE, 200.0)
+    page = await page_of(metrics)
+    assert page.value("breakeven_config_reloads_total", result="success") == 1
+    assert page.value("breakeven_config_reloads_total", result="failure") == 1
+    assert page.value("breakeven_config_last_success_timestamp_seconds") == 100.0
+
+
+async def test_a_page_that_is_being_made_while_a_backend_goes_is_finished() -> None:
+    metrics = Metrics(POOLS)
+    before = Fleet(POOLS).snapshot(0.0)
+    metrics.reconfigure(POOLS[:1])
+    assert b"spec-1" in await metrics.render(before, "threshold")

@@ -106,3 +106,16 @@ def test_any_text_in_a_card_can_be_written_down() -> None:
     directory.update("spec-0", parse_cards(rb'{"data": [{"id": "\u00fc", "note": "\ud83d"}]}'))
     assert directory.listing().isascii()
     assert json.loads(directory.listing())["data"][1]["id"] == "a\u0301 alias"
+
+
+def test_another_configuration_keeps_what_is_known_of_the_backends_that_stay() -> None:
+    directory = ModelDirectory(["a", "b"], {})
+    directory.update("a", ({"id": "m"},))
+    directory.update("b", ({"id": "n"},))
+    directory.reconfigure(["b", "c"], {"fast": "n"})
+    assert [card["id"] for card in json.loads(directory.listing())["data"]] == ["n", "fast"]
+    assert directory.card("m") is None
+    directory.update("c", ({"id": "o"},))
+    assert directory.card("o") is not None
+    with pytest.raises(KeyError):
+        directory.update("a", ())

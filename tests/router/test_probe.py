@@ -28,7 +28,7 @@ from breakeven.fleet import (
 )
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
-from breakeven.probe import SCRAPE_FAILURES_MAX, EngineWatch, Listeners, Prober, Rhythm
+from breakeven.probe import SCRAPE_FAILURES_MAX, EngineWatch, Listeners, Prober, Rhythm, ask_once
 from breakeven_policies.snapshot import EngineSignals, Health, PoolKind
 from tests.router.scripted_engine import Answer, ScriptedEngine, free_port, never, says, scripted_engine
 
@@ -323,3 +323,56 @@ async def test_an_engine_that_makes_tokens_for_us_and_fails_clients_comes_back_e
             assert watched._revival_pause_s == pytest.approx(FAST.health_s * 2 ** (times - 1))
             ear.fleet.apply(Started("spec-0"))
             ear.fleet.apply(Finished("spec-0", answered=False))
+
+
+async def test_another_configuration_asks_who_is_new_and_no_longer_who_is_gone() -> None:
+    ear = Ear()
+    answers = {"health": says(200), "metrics": says(200, METRICS), "v1_models": says(200, MODELS)}
+    async with scripted_engine(**answers) as first, scripted_engine(**answers) as second:
+
+        def at(name: str, port: int) -> BackendAddress:
+            return BackendAddress(name, "spec", "127.0.0.1", port, tls=False)
+
+        prober = Prober((at("spec-0", first.port),), FAST, ear.listeners)
+        task = asyncio.create_task(prober.run())
+        async with asyncio.timeout(10):
+            await ear.until(ProbeSucceeded, 2)
+            prober.reconfigure((at("spec-1", second.port),), FAST)
+            asked = first.times_asked("/health")
+            await ear.until(ProbeSucceeded, 3, "spec-1")
+            await ear.until(ModelsListed, 1, "spec-1")
+        assert first.times_asked("/health") <= asked + 1  # one question may have been on its way
+        assert not await prober.is_well("spec-0")
+        assert await prober.is_well("spec-1")
+        assert not task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_who_stays_is_not_asked_anew_and_nobody_waits_for_who_is_gone() -> None:
+    ear = Ear()
+    async with scripted_engine(health=says(200)) as engine:
+        stays = BackendAddress("spec-0", "spec", "127.0.0.1", engine.port, tls=False)
+        gone = BackendAddress("spec-1", "spec", "127.0.0.1", engine.port, tls=False)
+        prober = Prober((stays, gone), SLOW, ear.listeners)
+        waiting = asyncio.create_task(prober.asked_all())
+        await asyncio.sleep(0)
+        before = prober._watches["spec-0"]
+        prober.reconfigure((stays,), SLOW)
+        assert prober._watches == {"spec-0": before}
+        prober.reconfigure((stays,), FAST)
+        assert prober._watches["spec-0"] is not before
+        async with asyncio.timeout(10):
+            await waiting
+
+
+async def test_engines_are_asked_once_and_all_at_the_same_time() -> None:
+    async with scripted_engine(health=says(200)) as well:
+        addresses = [
+            BackendAddress("a", "spec", "127.0.0.1", well.port, tls=False),
+            BackendAddress("b", "spec", "127.0.0.1", await free_port(), tls=False),
+        ]
+        good, bad = await ask_once(addresses, 5.0)
+    assert good == ProbeSucceeded("a")
+    assert isinstance(bad, ProbeFailed)
+    assert bad.refused

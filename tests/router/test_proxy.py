@@ -307,7 +307,10 @@ async def test_who_is_idle_for_too_long_is_sent_away_and_who_waits_for_an_answer
 async def test_without_a_limit_an_idle_client_stays() -> None:
     async with running(client_keepalive_s=0) as run:
         await run.client.get("/health")
-        assert run.proxy._sweeping is None
+        (client,) = run.proxy._clients._open
+        run.proxy._sweep()
+        await run.client.get("/health")
+        assert run.proxy._clients._open == {client}
 
 
 async def test_open_connections_are_counted(run: Running) -> None:

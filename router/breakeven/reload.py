@@ -1,0 +1,76 @@
+"""What another configuration changes: a comparison that reads and does nothing; `wiring.Router.reload` obeys it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from breakeven.config import BackendAddress, Settings
+
+RELOADED = frozenset(
+    (
+        "admin_key", "aliases", "api_keys", "api_keys_file", "attempts_max", "baseline", "body_max_bytes",
+        "client_body_timeout_s", "client_header_timeout_s", "client_keepalive_s", "connect_timeout_s", "cors_origins",
+        "defaults", "drain_delay_s", "drain_timeout_s", "engine_failures_max", "engine_frozen_s", "extra_paths",
+        "first_byte_timeout_s", "header_max_bytes", "idle_timeout_s", "log_level", "max_in_flight", "models",
+        "models_interval_s", "policy", "pools", "probe_failures_max", "probe_interval_s", "probe_timeout_s",
+        "queue_max", "queue_timeout_s", "scrape_interval_s", "speculative", "threshold", "upstream_keepalive_s",
+    )
+)  # fmt: skip
+"""Settings that a running router takes over. All others wait for a restart, and a warning says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`settings` are to be in force, with those that wait for a restart (`waiting`) as they were; `changed` are others.
+
+    `unasked` are engines that nobody has asked yet; `renewed` names those among them that had another address before,
+    `removed` those that are gone.
+    """
+
+    settings: Settings
+    changed: tuple[str, ...]
+    waiting: tuple[str, ...]
+    unasked: tuple[BackendAddress, ...]
+    renewed: frozenset[str]
+    removed: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """What happens, for the log; names only."""
+        added = [address.name for address in self.unasked if address.name not in self.renewed]
+        told = [
+            f"{what} {', '.join(names)}"
+            for what, names in (
+                ("changed:", self.changed),
+                ("new engines:", added),
+                ("engines at another address:", sorted(self.renewed)),
+                ("engines gone:", self.removed),
+            )
+            if names
+        ]
+        return told or ["no setting has changed; keys and certificates were read again"]
+
+
+def plan_of(old: Settings, new: Settings) -> Plan:
+    """What has to be done so that `new` is in force where `old` was."""
+    different = [name for name in Settings.model_fields if getattr(old, name) != getattr(new, name)]
+    waiting = tuple(name for name in different if name not in RELOADED)
+    before = {address.name: address for address in old.addresses()}
+    after = {address.name: address for address in new.addresses()}
+    renewed = frozenset(name for name in before.keys() & after.keys() if _place(before[name]) != _place(after[name]))
+    return Plan(
+        settings=new.model_copy(update={name: getattr(old, name) for name in waiting}) if waiting else new,
+        changed=tuple(name for name in different if name in RELOADED),
+        waiting=waiting,
+        unasked=tuple(address for name, address in after.items() if name in renewed or name not in before),
+        renewed=renewed,
+        removed=tuple(name for name in before if name not in after),
+    )
+
+
+def watched_files(settings: Settings) -> tuple[Path, ...]:
+    """The files whose change is a change of the configuration."""
+    return tuple(path for path in (settings.config, settings.api_keys_file) if path is not None)
+
+
+def _place(address: BackendAddress) -> tuple[str, str, int, bool]:
+    """What makes it the engine that it is."""
+    return address.pool, address.host, address.port, address.tls

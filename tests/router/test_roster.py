@@ -1,0 +1,83 @@
+"""`breakeven.roster`: which engines can be reached, before and after another configuration."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from breakeven.config import Settings
+from breakeven.config_sources import build_settings
+from breakeven.relay import Engine
+from breakeven.roster import Roster
+from breakeven.upstream import Connection, NoConnection
+
+pytestmark = pytest.mark.usefixtures("clean_environment")
+
+
+def settings(*urls: str, **values: Any) -> Settings:
+    return build_settings(Settings, {"baseline": ",".join(urls), **values})
+
+
+def roster(first: Settings) -> Roster:
+    made = Roster(lambda: 0.0, lambda _: None)
+    made.reconfigure(first, router_has_keys=False)
+    return made
+
+
+class Refused:
+    """A receiver that waits for a connection."""
+
+    def __init__(self) -> None:
+        self.why: asyncio.Future[NoConnection] = asyncio.get_running_loop().create_future()
+
+    def on_connected(self, connection: Connection) -> None:
+        raise AssertionError
+
+    def on_connect_failed(self, why: NoConnection) -> None:
+        self.why.set_result(why)
+
+
+def test_an_engine_that_stays_keeps_its_connections() -> None:
+    made = roster(settings("http://a:1", "http://b:2"))
+    before = made.engines
+    made.reconfigure(settings("http://a:1", "http://b:3", threshold=0.5), router_has_keys=False)
+    assert made.engines["baseline-0"] is before["baseline-0"]
+    assert made.engines["baseline-1"] is not before["baseline-1"]
+    assert made.engines["baseline-1"].host == b"b:3"
+
+
+@pytest.mark.parametrize("values", [{"connect_timeout_s": 1}, {"upstream_keepalive_s": 1}])
+def test_what_connections_are_made_with_makes_others(values: dict[str, Any]) -> None:
+    made = roster(settings("http://a:1"))
+    before = made.engines["baseline-0"]
+    made.reconfigure(settings("http://a:1", **values), router_has_keys=False)
+    assert made.engines["baseline-0"] is not before
+
+
+def test_with_keys_of_its_own_the_router_tells_no_engine_a_clients() -> None:
+    made = roster(settings("http://[::1]:1"))
+    engine = made.engines["baseline-0"]
+    assert engine.host == b"[::1]:1"
+    assert not engine.dropped & {b"authorization", b"x-api-key"}
+    made.reconfigure(settings("http://[::1]:1"), router_has_keys=True)
+    assert made.engines["baseline-0"].dropped >= {b"authorization", b"x-api-key"}
+
+
+def test_a_relay_still_finds_the_engines_among_which_its_own_was_chosen() -> None:
+    made = roster(settings("http://a:1", "http://b:2"))
+    before = made.engines
+    made.reconfigure(settings("http://a:1"), router_has_keys=False)
+    assert set(made.engines) == {"baseline-0"}
+    assert set(before) == {"baseline-0", "baseline-1"}
+
+
+async def test_an_engine_that_is_gone_gets_no_connection_any_more() -> None:
+    made = roster(settings("http://127.0.0.1:1", "http://127.0.0.1:2"))
+    gone: Engine = made.engines["baseline-1"]
+    made.reconfigure(settings("http://127.0.0.1:1"), router_has_keys=False)
+    receiver = Refused()
+    assert gone.connections.take(receiver) is None  # type: ignore[arg-type]
+    gone.connections.open(receiver)  # type: ignore[arg-type]
+    async with asyncio.timeout(5):
+        assert await receiver.why is NoConnection.UNREACHABLE
+    made.close()
