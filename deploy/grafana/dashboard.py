@@ -206,14 +206,10 @@ ROWS = (
                 (Query("sum by (result) (increase(breakeven_config_reloads_total[$__rate_interval]))", "{{result}}"),),
             ),
             Panel(
-                "Age of the configuration",
-                "s",
-                "Since the one in force was read.",
-                (
-                    Query(
-                        "max by (instance) (time() - breakeven_config_last_success_timestamp_seconds)", "{{instance}}"
-                    ),
-                ),
+                "Configuration read",
+                "dateTimeFromNow",
+                "When the one in force was.",
+                (Query("max by (instance) (breakeven_config_last_success_timestamp_seconds * 1000)", "{{instance}}"),),
             ),
         ),
     ),
