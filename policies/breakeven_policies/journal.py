@@ -10,6 +10,7 @@ Nothing here opens a file: the router writes the lines and the suite reads them.
 """
 
 import json
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -64,9 +65,9 @@ class Happened(Struct, frozen=True, omit_defaults=True):
 
 
 class Entry(Struct, frozen=True):
-    """One line. `time`: when the request had ended, ISO 8601 in UTC, as in the access log; `request_id` likewise."""
+    """One line. `time`: when the request had ended, with its time zone; `request_id` as in the access log."""
 
-    time: str
+    time: datetime
     request_id: str
     considered: Considered
     happened: Happened
@@ -77,10 +78,10 @@ class _Backend(Struct, frozen=True, omit_defaults=True):
     health: Health = Health.READY
     serves: bool = True
     in_flight: int = 0
-    in_flight_at_scrape: int = 0
-    age_s: float | None = None
-    signals: EngineSignals | None = None
     in_flight_max: int = 0
+    in_flight_at_scrape: int = 0
+    scraped_at_s: float | None = None
+    signals: EngineSignals | None = None
 
 
 class _Pool(Struct, frozen=True, omit_defaults=True):
@@ -99,7 +100,7 @@ class _Decided(Struct, frozen=True, omit_defaults=True):
 
 
 class _Line(Struct, frozen=True, tag_field="v", tag=VERSION):
-    time: str
+    time: datetime
     request_id: str
     request: RequestView
     now_s: float
@@ -118,46 +119,60 @@ _decode_version = msgspec.json.Decoder(_Version).decode
 
 
 class Encoder:
-    """Writes entries as lines, each with its line end, ASCII. The figures of one scrape are written out once."""
+    """Writes entries as lines, each with its line end, ASCII.
+
+    The fleet is most of a line and little of it changes from one to the next: what a pool or a backend was written as
+    is kept for as long as its view is the same object. Names are configured, so that what is kept is bounded.
+    """
 
     def __init__(self) -> None:
-        self._signals: dict[str, tuple[EngineSignals, Any]] = {}
+        self._signals: dict[str, tuple[EngineSignals, Raw]] = {}
+        self._backends: dict[tuple[str, bool], tuple[BackendView, bytes]] = {}
+        self._pools: dict[str, tuple[PoolView, str | None, bytes]] = {}
 
     def encode(self, entry: Entry) -> bytes:
         """The line."""
         request, fleet, decision = entry.considered.request, entry.considered.fleet, entry.considered.decision
-        pools = tuple(
-            [
-                _Pool(
-                    pool.name,
-                    pool.kind,
-                    tuple([self._backend(backend, request, fleet.now_s) for backend in pool.backends]),
-                    pool.method,
-                    pool.speculative_tokens,
-                )
-                for pool in fleet.pools
-            ]
-        )
+        pools: Any = Raw(b"[%b]" % b",".join([self._pool(pool, request) for pool in fleet.pools]))
         if request.model is not None:
-            request = replace(request, model=readable(request.model))
+            model = readable(request.model)
+            if model is not request.model:
+                request = replace(request, model=model)
         line = _Line(entry.time, entry.request_id, request, fleet.now_s, pools, _decided(decision), entry.happened)
         return _encode(line) + b"\n"
 
-    def _backend(self, backend: BackendView, request: RequestView, now_s: float) -> _Backend:
-        age_s = backend.signals_age_s(now_s)
-        return _Backend(
-            backend.name,
-            backend.health,
-            serves_model(backend, request),
-            backend.in_flight,
-            backend.in_flight_at_scrape,
-            None if age_s is None else round(age_s, 6) + 0.0,  # never -0.0
-            None if backend.signals is None else self._written(backend.name, backend.signals),
-            backend.in_flight_max,
-        )
+    def _pool(self, pool: PoolView, request: RequestView) -> bytes:
+        known = self._pools.get(pool.name)
+        if known is not None and known[0] is pool and known[1] == request.model:
+            return known[2]
+        backends: Any = Raw(b"[%b]" % b",".join([self._backend(backend, request) for backend in pool.backends]))
+        written = _encode(_Pool(pool.name, pool.kind, backends, pool.method, pool.speculative_tokens))
+        self._pools[pool.name] = (pool, request.model, written)
+        return written
 
-    def _written(self, backend: str, signals: EngineSignals) -> Any:
-        """The known figures, as JSON: they are the same objects from one scrape to the next."""
+    def _backend(self, backend: BackendView, request: RequestView) -> bytes:
+        serves = serves_model(backend, request)
+        known = self._backends.get((backend.name, serves))
+        if known is not None and known[0] is backend:
+            return known[1]
+        signals: Any = None if backend.signals is None else self._figures(backend.name, backend.signals)
+        written = _encode(
+            _Backend(
+                backend.name,
+                backend.health,
+                serves,
+                backend.in_flight,
+                backend.in_flight_max,
+                backend.in_flight_at_scrape,
+                backend.scraped_at_s,
+                signals,
+            )
+        )
+        self._backends[backend.name, serves] = (backend, written)
+        return written
+
+    def _figures(self, backend: str, signals: EngineSignals) -> Raw:
+        """Those that are known: they are the same objects from one scrape to the next."""
         known = self._signals.get(backend)
         if known is not None and known[0] is signals:
             return known[1]
@@ -202,7 +217,7 @@ def _decided(decision: Decision) -> _Decided:
 
 
 def _entry(line: _Line) -> Entry:
-    fleet = FleetSnapshot(line.now_s, tuple(_pool(pool, line.now_s) for pool in line.pools))
+    fleet = FleetSnapshot(line.now_s, tuple(map(_pool, line.pools)))
     decided, pool_of = line.decision, {backend.name: pool.name for pool in fleet.pools for backend in pool.backends}
     if decided.refusal is not None:
         decision: Decision = Refuse(decided.refusal, decided.policy)
@@ -215,14 +230,14 @@ def _entry(line: _Line) -> Entry:
     return Entry(line.time, line.request_id, Considered(line.request, fleet, decision), line.happened)
 
 
-def _pool(pool: _Pool, now_s: float) -> PoolView:
+def _pool(pool: _Pool) -> PoolView:
     backends = tuple(
         BackendView(
             name=backend.name,
             health=backend.health,
             in_flight=backend.in_flight,
             signals=backend.signals,
-            scraped_at_s=None if backend.age_s is None else now_s - backend.age_s,
+            scraped_at_s=backend.scraped_at_s,
             in_flight_at_scrape=backend.in_flight_at_scrape,
             models=None if backend.serves else frozenset(),
             in_flight_max=backend.in_flight_max,

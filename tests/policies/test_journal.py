@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
@@ -28,11 +29,12 @@ from tests.house.tree import read
 from tests.policies.fleets import backend, fleet, fleets, pair, plain, request, requests
 from tests.policies.test_laws import EVERY_POLICY, every_policy
 
+NOW = datetime(2026, 11, 30, 12, 0, 0, 123_456, tzinfo=UTC)
 HAPPENED = Happened(outcome="completed", pool="speculative", backend="spec-0", attempts=1, finished_s=1.5)
 
 
 def entry(seen: RequestView, state: FleetSnapshot, policy: Policy = Threshold()) -> Entry:  # noqa: B008  # it is frozen
-    return Entry("2026-11-30T12:00:00.123+00:00", "id-1", Considered(seen, state, policy.decide(seen, state)), HAPPENED)
+    return Entry(NOW, "id-1", Considered(seen, state, policy.decide(seen, state)), HAPPENED)
 
 
 def line(seen: RequestView, state: FleetSnapshot) -> bytes:
@@ -119,14 +121,14 @@ def test_a_backend_in_the_usual_state_takes_one_line_of_a_few_words() -> None:
     ]  # fmt: skip
 
 
-def test_figures_are_those_of_the_last_scrape_with_their_age() -> None:
+def test_figures_are_those_of_the_last_scrape_with_its_moment() -> None:
     signals = EngineSignals(running=3.0, waiting=0.0, accepted_tokens_per_position=(5.0, 2.0))
     state = fleet(plain(backend("base-0", signals=signals, scraped_at_s=99.25)))
     encoder = Encoder()
     for _ in range(2):
         (pool,) = json.loads(encoder.encode(entry(request(), state)))["pools"]
         (shown,) = pool["backends"]
-        assert shown["age_s"] == 0.75
+        assert shown["scraped_at_s"] == 99.25
         assert shown["signals"] == {"running": 3.0, "waiting": 0.0, "accepted_tokens_per_position": [5.0, 2.0]}
     (read,) = decode(encoder.encode(entry(request(), state))).considered.fleet.pools
     assert (read.backends[0].signals, read.backends[0].scraped_at_s) == (signals, 99.25)
@@ -182,3 +184,12 @@ def test_the_documentation_names_every_member_in_its_order() -> None:
     assert named(first) == list(json.loads(GOOD))
     assert named(second) == [field.name for field in fields(_Backend)]
     assert named(third) == [field.name for field in fields(Happened)]
+
+
+def test_what_did_not_change_is_written_from_memory_and_what_did_is_not() -> None:
+    encoder = Encoder()
+    idle, busy = backend("base-0"), backend("base-0", 3)
+    for pool, model in [(plain(idle), "m"), (plain(idle), "other"), (plain(busy), "m"), (plain(idle), "m")]:
+        seen, state = request(model=model), fleet(pool)
+        for _ in range(2):
+            assert encoder.encode(entry(seen, state)) == line(seen, state)
