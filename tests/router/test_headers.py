@@ -108,6 +108,7 @@ def test_a_stream_is_marked_as_not_to_be_collected_unless_the_engine_has_a_word_
 def test_an_error_says_its_type_when_to_retry_and_what_is_allowed() -> None:
     assert error_lines(ApiError(400, "m", "t")) == b"content-type: application/json\r\n"
     assert b"retry-after: 3\r\n" in error_lines(ApiError(503, "m", "t", retry_after_s=3))
+    assert b"www-authenticate: Bearer\r\n" in error_lines(ApiError(401, "m", "t"))
     assert b"allow: POST\r\n" in error_lines(ApiError(405, "m", "t", allow="POST"))
 
 
