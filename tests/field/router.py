@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.field.client import PATIENCE_S, Client, Reply
 
-START_S = 30.0
+START_S = 90.0
 STOP_S = 10.0
 POLL_S = 0.02
 QUICK = {

@@ -49,15 +49,15 @@ def workers(stage: Stage) -> list[psutil.Process]:
     return psutil.Process(stage.router.pid).children()
 
 
-def server_of(stage: Stage, client: Client) -> psutil.Process:
-    """The worker that holds the other end of this connection."""
-    port = client.writer.get_extra_info("sockname")[1]
-    (found,) = [
-        worker
-        for worker in workers(stage)
-        if any(each.raddr and each.raddr.port == port for each in worker.net_connections("tcp"))
-    ]
-    return found
+def servers(stage: Stage) -> dict[int, psutil.Process]:
+    """The worker that holds the other end of a connection, by the port of this end."""
+    found = {worker: worker.net_connections("tcp") for worker in workers(stage)}
+    return {each.raddr.port: worker for worker, held in found.items() for each in held if each.raddr}
+
+
+def port_of(client: Client) -> int:
+    port: int = client.writer.get_extra_info("sockname")[1]
+    return port
 
 
 async def count(stage: Stage, name: str) -> float:
@@ -85,10 +85,11 @@ async def on_each_worker(stage: Stage) -> dict[int, Client]:
     """A connection to every worker, by its pid."""
     clients: dict[int, Client] = {}
     while len(clients) < WORKERS:
-        batch = [await stage.client() for _ in range(2 * WORKERS)]
+        batch = await asyncio.gather(*(stage.client() for _ in range(4 * WORKERS)))
+        assert {reply.status for reply in await asyncio.gather(*(client.ask(COLD) for client in batch))} == {200}
+        held_by = servers(stage)
         for client in batch:
-            await client.ask(COLD)
-            if clients.setdefault(server_of(stage, client).pid, client) is not client:
+            if clients.setdefault(held_by[port_of(client)].pid, client) is not client:
                 client.fin()
     return clients
 
@@ -240,7 +241,7 @@ async def test_a_worker_that_is_told_to_end_finishes_its_stream_and_somebody_els
     async with await stage.client() as client:
         await client.send(request(STREAM), "POST")
         await client.has(EVENT)
-        leaving = server_of(stage, client)
+        leaving = servers(stage)[port_of(client)]
         leaving.terminate()
         await counts(stage, RESTARTS, replaced + 1)
         assert leaving.is_running()
@@ -272,3 +273,52 @@ async def test_workers_whose_supervisor_is_killed_finish_their_streams_and_end(s
             assert (await client.end()).body.endswith(b"data: [DONE]\n\n")
         gone, alive = await asyncio.to_thread(psutil.wait_procs, orphans, 20)
         assert (len(gone), alive) == (2, [])
+
+
+class Regular:
+    """A client that asks again and again on one connection, and on another one where that ended."""
+
+    def __init__(self, stage: Stage, client: Client) -> None:
+        self.stage = stage
+        self.client = client
+        self.served = 0
+        self.broken = 0
+
+    async def ask_until(self, over: asyncio.Event) -> None:
+        while not over.is_set():
+            try:
+                reply = await self.client.ask(COLD)
+            except OSError:
+                reply = self.client.reply
+            if reply.complete:
+                assert reply.status == 200, reply.raw
+                self.served += 1
+            else:
+                self.broken += 1
+                self.client.fin()
+                self.client = await self.stage.client()
+
+
+async def test_a_worker_killed_under_load_costs_its_own_clients_one_request_and_nobody_else_any(stage: Stage) -> None:
+    held = await on_each_worker(stage)
+    regulars = {pid: Regular(stage, client) for pid, client in held.items()}
+    over = asyncio.Event()
+    asking = [asyncio.create_task(regular.ask_until(over)) for regular in regulars.values()]
+
+    async def served(times: int) -> None:
+        async def is_so() -> bool:
+            return all(regular.served >= times for regular in regulars.values())
+
+        await until(is_so, f"{times} requests of each client are served", 30)
+
+    await served(10)
+    victim = next(iter(regulars))
+    os.kill(victim, signal.SIGKILL)
+    await served(max(regular.served for regular in regulars.values()) + 10)
+    over.set()
+    await asyncio.gather(*asking)
+    broken = {pid: regular.broken for pid, regular in regulars.items()}
+    assert broken.pop(victim) <= 1
+    assert set(broken.values()) == {0}
+    for regular in regulars.values():
+        regular.client.fin()

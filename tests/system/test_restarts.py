@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import psutil
 import pytest
 
 from tests.field.router import Router
@@ -88,6 +89,25 @@ async def test_routers_restarted_one_by_one_behind_a_balancer_fail_no_request(tm
         assert len(again) <= AGAIN_MAX
         journals = read_journals({name: engines.journal(name).read_text() for name in engines.ports})
         assert {token: journal.asked for token, journal in journals.items() if journal.asked.total() > 1} == {}
+
+
+async def test_workers_restarted_one_by_one_fail_no_request(tmp_path):
+    async with engines_in(tmp_path) as engines:
+        router = Router(tmp_path, settings_of(engines, tmp_path) | EVER | {"workers": 2})
+        try:
+            await router.start()
+            await router.settled()
+            async with load_on(router.port, again := []) as fates:
+                for worker in psutil.Process(router.pid).children():
+                    served = len(fates)
+                    worker.terminate()
+                    await asyncio.to_thread(worker.wait, 60)
+                    await some_more(fates, served)
+            assert [fate for fate in fates if not fate.left and not fate.done] == []
+            assert len(again) <= AGAIN_MAX
+            await router.stop()
+        finally:
+            await router.kill()
 
 
 async def replica(stack, engines, folder, number, before=None):
