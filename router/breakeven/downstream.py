@@ -20,6 +20,11 @@ from breakeven.headers import response_head
 from breakeven.recent_heads import RecentHeads
 from breakeven.request_reader import READ_AHEAD_MAX, BadRequest, Limits, Request, RequestReader
 
+FIRST_WORD_S = 1.0
+"""How long a new client has to ask where the router ends: clients expect the end of a connection that they have used,
+and ask again on another one; of one that they have just opened they do not.
+"""
+
 LINGER_S = 2.0
 """How long unread input is thrown away after a refusal, so that the client reads the answer before it sees a reset."""
 
@@ -215,10 +220,15 @@ class Connection(asyncio.Protocol):
         self._parting = True
 
     def drain(self) -> None:
-        """Close as soon as nothing is being read or answered."""
+        """Close as soon as nothing is being read or answered, and who has just come has had the time to ask."""
         self._parting = self._draining = True
-        if not self._busy and not self._reader.reading and self._transport is not None:
+        if self._busy or self._reader.reading or self._transport is None:
+            return
+        has_spoken = self._reader.heard_s > 0.0
+        if has_spoken or self._idle_since_s + FIRST_WORD_S <= self._now():
             self._transport.close()
+        else:
+            asyncio.get_running_loop().call_later(FIRST_WORD_S, self.drain)
 
     def leave_if_idle(self, since_s: float) -> None:
         """Close where nothing has been asked or answered since that moment."""

@@ -518,6 +518,31 @@ async def test_draining_closes_idle_connections_at_once(listening: Listening) ->
     assert await reader.read() == b""
 
 
+async def test_draining_leaves_a_client_that_has_just_come_the_time_to_ask(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    await until(lambda: listening.connections)
+    (connection,) = listening.connections
+    connection.drain()
+    writer.write(GET)
+    _, client = await listening.asked()
+    client.respond(200, b"", b"")
+    head, _ = await head_and_body(reader)
+    assert b"connection: close" in head
+    assert await reader.read() == b""
+
+
+@pytest.mark.parametrize("first_word_s", [0.0, 0.01])
+async def test_draining_closes_a_connection_on_which_nobody_asks(
+    listening: Listening, monkeypatch: pytest.MonkeyPatch, first_word_s: float
+) -> None:
+    monkeypatch.setattr("breakeven.downstream.FIRST_WORD_S", first_word_s)
+    reader, _ = await listening.connect()
+    await until(lambda: listening.connections)
+    (connection,) = listening.connections
+    connection.drain()
+    assert await reader.read() == b""
+
+
 async def test_draining_lets_a_running_answer_finish_and_then_closes(listening: Listening) -> None:
     reader, writer = await listening.connect()
     writer.write(GET)
