@@ -79,6 +79,7 @@ class _Backend(Struct, frozen=True, omit_defaults=True):
     serves: bool = True
     in_flight: int = 0
     in_flight_max: int = 0
+    draining: bool = False
     in_flight_at_scrape: int = 0
     scraped_at_s: float | None = None
     signals: EngineSignals | None = None
@@ -163,6 +164,7 @@ class Encoder:
                 serves,
                 backend.in_flight,
                 backend.in_flight_max,
+                backend.draining,
                 backend.in_flight_at_scrape,
                 backend.scraped_at_s,
                 signals,
@@ -241,6 +243,7 @@ def _pool(pool: _Pool) -> PoolView:
             in_flight_at_scrape=backend.in_flight_at_scrape,
             models=None if backend.serves else frozenset(),
             in_flight_max=backend.in_flight_max,
+            draining=backend.draining,
         )
         for backend in pool.backends
     )

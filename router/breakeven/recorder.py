@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 from msgspec import Struct
 
@@ -105,7 +105,7 @@ class Recorder:
         self._tell_lost(self._lost_told + 1)
 
     def _write_queued(self, take: Take) -> None:
-        while batch := list(self._batch()):
+        while batch := self._batch():
             try:
                 take(batch)
             except OSError:
@@ -129,12 +129,9 @@ class Recorder:
         self.failed += lines
         self.on_lost(self.name, WRITE_FAILED, lines)
 
-    def _batch(self) -> Iterator[Entry]:
-        for _ in range(BATCH_RECORDS_MAX):
-            try:
-                yield self._queue.get_nowait()
-            except Empty:
-                return
+    def _batch(self) -> list[Entry]:
+        take = self._queue.get_nowait
+        return [take() for _ in range(min(self._queue.qsize(), BATCH_RECORDS_MAX))]  # nobody else takes any
 
 
 class Recorders:

@@ -104,7 +104,7 @@ def test_every_member_of_what_a_policy_sees_is_thought_of() -> None:
     """Who adds one decides whether the journal carries it (in `Encoder` and `_pool`), and then names it here."""
     assert [field.name for field in fields(BackendView)] == [
         "name", "health", "in_flight", "signals", "scraped_at_s", "in_flight_at_scrape", "models", "in_flight_max",
-        "suspicion",
+        "suspicion", "draining",
     ]  # fmt: skip
     assert [field.name for field in fields(PoolView)] == ["name", "kind", "backends", "method", "speculative_tokens"]
     assert [field.name for field in fields(FleetSnapshot)] == ["now_s", "pools"]

@@ -26,7 +26,7 @@ def test_a_refused_request_says_so_and_leaves_what_never_happened_unknown() -> N
     line = json.loads(
         log_line(NOW, record(outcome=Outcome.REFUSED, status=503, reason="no_backend", finished_s=100.25))
     )
-    assert line["time"] == "2026-11-30T12:00:00.123+00:00"
+    assert line["time"] == "2026-11-30T12:00:00.123456Z"
     assert (line["outcome"], line["status"], line["reason"], line["pool"]) == ("refused", 503, "no_backend", None)
     assert (line["finished_s"], line["sent_s"], line["first_token_s"]) == (0.25, None, None)
 
@@ -56,7 +56,7 @@ def test_every_field_of_a_line_has_the_value_of_its_name() -> None:
         trace=TraceParent("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", sampled=False),
     )  # fmt: skip
     assert list(json.loads(log_line(NOW, finished)).items()) == [
-        ("time", "2026-11-30T12:00:00.123+00:00"), ("request_id", "id-1"), ("method", "PUT"),
+        ("time", "2026-11-30T12:00:00.123456Z"), ("request_id", "id-1"), ("method", "PUT"),
         ("endpoint", "chat.completions"), ("model", "m"), ("stream", True), ("temperature", 0.5), ("pool", "p"),
         ("backend", "b"), ("reason", "r"), ("policy", "y"), ("outcome", "completed"),
         ("ended_by", "engine"), ("status", 200), ("attempts", 2),
