@@ -8,7 +8,7 @@ also when one who has waited too long hears so.
 
 import asyncio
 from collections.abc import Callable, Hashable
-from math import ceil
+from math import ceil, inf
 from typing import Protocol
 
 from breakeven.record import Waited
@@ -62,10 +62,10 @@ class Admission:
         """When to come again, for who is sent away: what the last one who was served has waited."""
         return max(1, ceil(self._last_wait_s))
 
-    def wait(self, guest: Guest, lane: Hashable, size_bytes: int) -> bool:
+    def wait(self, guest: Guest, lane: Hashable, size_bytes: int, latest_s: float = inf) -> bool:
         """Wait for a place; guests of one `lane` could be served by the same engines. False: too many wait."""
         now_s = self._now()
-        if not self._room.enter(guest, lane, size_bytes, now_s, now_s + self._timeout_s):
+        if not self._room.enter(guest, lane, size_bytes, now_s, min(latest_s, now_s + self._timeout_s)):
             return False
         self._seen.queued = len(self._room)
         if self._tick is None:

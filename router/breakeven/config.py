@@ -195,6 +195,7 @@ class Settings(BaseSettings):
     connect_timeout_s: Interval = Field(3.0, description="longest wait for a connection to an engine")
     first_byte_timeout_s: Seconds = Field(0.0, description="longest wait for an engine's response head; 0: no limit")
     idle_timeout_s: Seconds = Field(0.0, description="longest silence inside an engine's answer; 0: no limit")
+    total_timeout_s: Seconds = Field(0.0, description="longest time from request to end of answer; 0: no limit")
     client_header_timeout_s: Interval = Field(10.0, description="longest time a client may take for its headers")
     client_body_timeout_s: Interval = Field(60.0, description="longest time a client may take for its body")
     # Longer than a balancer in front keeps its side: 60 s at AWS, 600 s at Google.

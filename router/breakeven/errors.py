@@ -112,6 +112,11 @@ def upstream_timeout(message: str) -> ApiError:
     return ApiError(504, message, "server_error", "upstream_timeout")
 
 
+def total_timeout() -> ApiError:
+    """The request took longer than the router allows any to take, whoever was slow."""
+    return ApiError(504, "The request took longer than it may (total_timeout_s).", "server_error", "total_timeout")
+
+
 def shown(text: str, most: int = 80) -> str:
     """Client text that is safe to show in a message: quoted, ASCII, bounded."""
     return ascii(text if len(text) <= most else text[:most] + "...")

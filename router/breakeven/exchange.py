@@ -63,6 +63,8 @@ class Event(_Word):
     """The response ended as HTTP, but its stream said neither why it finished nor that it is done."""
     FIRST_BYTE_TIMEOUT = auto()
     IDLE_TIMEOUT = auto()
+    TOTAL_TIMEOUT = auto()
+    """The whole took longer than a request may."""
     CLIENT_GONE = auto()
     EXPIRED = auto()
     """The router stops and the time to drain is over."""
@@ -167,6 +169,8 @@ LOST_BEFORE_HEAD = _end(Outcome.UPSTREAM_ERROR, Command.ANSWER_ERROR)
 BROKEN = _end(Outcome.UPSTREAM_ERROR, Command.BREAK)
 SILENT_BEFORE_HEAD = _end(Outcome.UPSTREAM_TIMEOUT, Command.ABORT_UPSTREAM, Command.ANSWER_ERROR)
 SILENT = _end(Outcome.UPSTREAM_TIMEOUT, Command.ABORT_UPSTREAM, Command.BREAK)
+TOO_LONG_BEFORE_HEAD = _end(Outcome.TOTAL_TIMEOUT, Command.ABORT_UPSTREAM, Command.ANSWER_ERROR)
+TOO_LONG = _end(Outcome.TOTAL_TIMEOUT, Command.ABORT_UPSTREAM, Command.BREAK)
 DEPARTED = _end(Outcome.CLIENT_CLOSED, Command.ABORT_UPSTREAM)
 EXPIRED_BEFORE_HEAD = _end(Outcome.CUT_BY_DRAIN, Command.ABORT_UPSTREAM, Command.ANSWER_ERROR)
 EXPIRED = _end(Outcome.CUT_BY_DRAIN, Command.ABORT_UPSTREAM, Command.BREAK)
@@ -216,6 +220,7 @@ TABLE: Mapping[State, Mapping[Event, Cell]] = {
         Event.CONNECTED: SEND,
         Event.CONNECT_FAILED: _no_connection,
         Event.NO_PLACE: NOT_REACHED,
+        Event.TOTAL_TIMEOUT: TOO_LONG_BEFORE_HEAD,
         Event.CLIENT_GONE: DEPARTED,
         Event.EXPIRED: EXPIRED_BEFORE_HEAD,
     },
@@ -225,6 +230,7 @@ TABLE: Mapping[State, Mapping[Event, Cell]] = {
         Event.HEAD: RELAY,
         Event.HEAD_UNAVAILABLE: _next_or(RELAY, LEAVE_AND_CONNECT),
         Event.FIRST_BYTE_TIMEOUT: SILENT_BEFORE_HEAD,
+        Event.TOTAL_TIMEOUT: TOO_LONG_BEFORE_HEAD,
         Event.CLIENT_GONE: DEPARTED,
         Event.EXPIRED: EXPIRED_BEFORE_HEAD,
     },
@@ -233,6 +239,7 @@ TABLE: Mapping[State, Mapping[Event, Cell]] = {
         Event.END: COMPLETE,
         Event.TRUNCATED: BROKEN,
         Event.IDLE_TIMEOUT: SILENT,
+        Event.TOTAL_TIMEOUT: TOO_LONG,
         Event.CLIENT_GONE: DEPARTED,
         Event.EXPIRED: EXPIRED,
     },

@@ -6,6 +6,7 @@ import random
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from math import inf
 from typing import Protocol
 
 from msgspec import Struct
@@ -18,6 +19,7 @@ from breakeven.body import Viewed, rename_model, view
 from breakeven.coding import Decoder
 from breakeven.config import Settings
 from breakeven.cors import Cors
+from breakeven.deadlines import Deadlines
 from breakeven.endpoints import Endpoint, EndpointTable
 from breakeven.errors import ApiError, internal_error, no_backend, no_capable_pool, unknown_model
 from breakeven.exchange import Exchange
@@ -33,10 +35,11 @@ from breakeven.queued import Queued
 from breakeven.recent_heads import RecentHeads
 from breakeven.record import Outcome, RequestRecord
 from breakeven.recorder import Recorder, Recorders, Tracing
-from breakeven.relay import Edge, Relay, Shipment
+from breakeven.relay import Edge, Relay
 from breakeven.request_reader import BadRequest, Limits, Request
 from breakeven.retry_after import retry_after_s
 from breakeven.roster import Roster
+from breakeven.shipment import Shipment
 from breakeven.shortage import Shortages, Side
 from breakeven.spans import Spans
 from breakeven.trace_context import TRACEPARENT, trace_parent_of
@@ -125,6 +128,7 @@ class Proxy:
         self._endpoints = EndpointTable(tuple(settings.extra_paths))
         self._cors = Cors(frozenset(settings.cors_origins))
         self._probe_s = settings.probe_interval_s
+        self._total_s = settings.total_timeout_s
         self._attempts_max = settings.attempts_max
         self._keepalive_s = settings.client_keepalive_s
         limits = self._limits  # one object for all connections
@@ -145,6 +149,7 @@ class Proxy:
             is_well=self._is_well,
             report=self._report,
             attempted=self._metrics.attempt,
+            deadlines=_deadlines(settings.total_timeout_s, self._now),
         )
 
     # -- life
@@ -176,6 +181,8 @@ class Proxy:
         if self._sweeping is not None:
             self._sweeping.cancel()
         self.line.close()
+        if self._edge.deadlines is not None:
+            self._edge.deadlines.close()
         self._roster.close()
 
     def _sweep(self) -> None:
@@ -358,7 +365,8 @@ class Proxy:
             self.dispatch(visit, endpoint, decoded, viewed, route)
 
         queued = Queued(self, visit, viewed, go, self._now)
-        queued.wait(len(visit.request.body) + len(decoded or b""))
+        latest_s = visit.record.received_s + self._total_s if self._total_s else inf
+        queued.wait(latest_s, len(visit.request.body) + len(decoded or b""))
         visit.client.attach(queued)
 
     def decide(self, viewed: Viewed, record: RequestRecord) -> Route | None:
@@ -455,3 +463,7 @@ def _refusal(decision: Refuse, model: str | None, retry_s: int) -> ApiError:
     if decision.refusal is Refusal.NO_CAPABLE_POOL:
         return no_capable_pool()
     return no_backend("No engine that can serve this request is ready.", decision.refusal.value, retry_s)
+
+
+def _deadlines(limit_s: float, clock: Callable[[], float]) -> Deadlines[Relay] | None:
+    return Deadlines(limit_s, clock, Relay.on_too_long) if limit_s else None

@@ -54,12 +54,12 @@ class Queued:
         self._now = now
         self._since_s = now()
 
-    def wait(self, size_bytes: int) -> None:
-        """From now on. ApiError where too many wait already."""
+    def wait(self, latest_s: float, size_bytes: int) -> None:
+        """From now on, until `latest_s` at most. ApiError where too many wait already."""
         request = self._viewed.request
         # What decides which engines could serve it (`capability`): where one such request finds no place, none does.
         lane = request.model, request.sampled and request.needs_plain_sampling
-        if not self._house.line.wait(self, lane, size_bytes):
+        if not self._house.line.wait(self, lane, size_bytes, latest_s):
             self._visit.record.reason = None  # which names what the policy said; the error's own word tells more
             raise queue_full(self._house.line.retry_after_s)
 

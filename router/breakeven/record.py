@@ -19,6 +19,7 @@ class Outcome(StrEnum):
     CLIENT_CLOSED = "client_closed"
     UPSTREAM_ERROR = "upstream_error"
     UPSTREAM_TIMEOUT = "upstream_timeout"
+    TOTAL_TIMEOUT = "total_timeout"
     REFUSED = "refused"
     CUT_BY_DRAIN = "cut_by_drain"
 
@@ -38,6 +39,7 @@ ENDED_BY: Mapping[Outcome, Party] = {
     Outcome.CLIENT_CLOSED: Party.CLIENT,
     Outcome.UPSTREAM_ERROR: Party.ENGINE,
     Outcome.UPSTREAM_TIMEOUT: Party.ROUTER,
+    Outcome.TOTAL_TIMEOUT: Party.ROUTER,
     Outcome.REFUSED: Party.ROUTER,
     Outcome.CUT_BY_DRAIN: Party.ROUTER,
 }

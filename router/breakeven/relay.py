@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from breakeven import downstream, upstream
 from breakeven.admission import Admission
+from breakeven.deadlines import Deadlines
 from breakeven.error_row import fingerprint
-from breakeven.errors import ApiError, no_backend, shutting_down, upstream_error, upstream_timeout
-from breakeven.exchange import Command, Event, Exchange
+from breakeven.errors import ApiError, no_backend, shutting_down, total_timeout, upstream_error, upstream_timeout
+from breakeven.exchange import Command, Event, Exchange, State
 from breakeven.fleet import ConnectRefused, Erred, Finished, Fleet, Started
 from breakeven.further_attempt import FurtherAttempt, finds_place
 from breakeven.headers import (
@@ -23,7 +24,6 @@ from breakeven.headers import (
     REQUEST_DROPPED,
     RESPONSE_DROPPED,
     WITHOUT_CLIENT_KEY,
-    Headers,
     ResponseHead,
     error_lines,
     request_head,
@@ -32,6 +32,7 @@ from breakeven.headers import (
 )
 from breakeven.passage import Passage, passage_of
 from breakeven.record import AttemptResult, Outcome, RequestRecord, judged
+from breakeven.shipment import Shipment
 from breakeven_policies.decision import Reason
 
 # What every request meets has a name here: Python 3.11 takes 0.2 µs to find a member of an enumeration.
@@ -116,26 +117,7 @@ class Edge(Struct, frozen=True):
     is_well: Callable[[str], Awaitable[bool]]
     report: Callable[[RequestRecord], None]
     attempted: Callable[[str, str, AttemptResult], None]
-
-
-class Shipment(Struct, frozen=True, kw_only=True):
-    """What goes to an engine.
-
-    `body` is out of any content coding (`decoded` tells that there was one); `coded_body` is what the client sent, for
-    engines that decode it themselves. `alias` is the client's name for the model, where it is not the engine's.
-    `lines` are headers of every answer; `answers_cors`: those for browsers are among them.
-    """
-
-    method: bytes
-    target: bytes
-    headers: Headers
-    body: bytes
-    coded_body: bytes | None
-    decoded: bool
-    alias: str | None
-    must_end: bool
-    lines: bytes
-    answers_cors: bool = False
+    deadlines: "Deadlines[Relay] | None" = None
 
 
 class Relay:
@@ -170,6 +152,8 @@ class Relay:
     def start(self) -> None:
         """Set out for the first backend of the ranking."""
         self._client.attach(self)
+        if self._edge.deadlines is not None:
+            self._edge.deadlines.add(self, self._record.received_s)
         self._on(START)
 
     # -- Receiver: what the engine's side tells
@@ -250,6 +234,12 @@ class Relay:
         self._slow = False
         self._heard_s = self._edge.now()
         self._resume_upstream()
+
+    def on_too_long(self) -> None:
+        """The time for the whole is over."""
+        if self._exchange.state is State.WAITING:  # it has had the request all the time and has said nothing
+            self._result = AttemptResult.TIMED_OUT
+        self._on(Event.TOTAL_TIMEOUT)
 
     def on_expired(self) -> None:
         """The router stops."""
@@ -378,6 +368,8 @@ class Relay:
         self._stop_asking()
         self._leave()
         record = self._record
+        if self._edge.deadlines is not None:
+            self._edge.deadlines.discard(self, record.received_s)
         record.finished_s = self._edge.now()
         record.outcome = self._exchange.outcome
         if self._passage is not None:
@@ -481,6 +473,7 @@ ERRORS: Mapping[Outcome, ApiError] = {
     Outcome.REFUSED: no_backend("No engine that can serve this request is reachable."),
     Outcome.UPSTREAM_ERROR: upstream_error(),
     Outcome.UPSTREAM_TIMEOUT: upstream_timeout("The engine was silent for too long."),
+    Outcome.TOTAL_TIMEOUT: total_timeout(),
     Outcome.CUT_BY_DRAIN: shutting_down(),
 }
 """What the router says itself where a request ends so."""

@@ -12,7 +12,8 @@ RELOADED = frozenset(
         "defaults", "drain_delay_s", "drain_timeout_s", "engine_failures_max", "engine_frozen_s", "extra_paths",
         "first_byte_timeout_s", "header_max_bytes", "idle_timeout_s", "log_level", "max_in_flight", "models",
         "models_interval_s", "policy", "pools", "probe_failures_max", "probe_interval_s", "probe_timeout_s",
-        "queue_max", "queue_timeout_s", "scrape_interval_s", "speculative", "threshold", "upstream_keepalive_s",
+        "queue_max", "queue_timeout_s", "scrape_interval_s", "speculative", "threshold", "total_timeout_s",
+        "upstream_keepalive_s",
     )
 )  # fmt: skip
 """Settings that a running router takes over. All others wait for a restart, and a warning says so."""

@@ -257,6 +257,34 @@ async def test_b48_silence_beyond_the_idle_limit_is_told_and_the_engine_released
     assert len(stage.seen) == 1
 
 
+@pytest.mark.slow
+async def test_b48_a_limit_on_the_whole_ends_silence_and_endless_streams_alike(tmp_path_factory: Any) -> None:
+    """It is off unless configured; whatever it ends is tried nowhere else."""
+    event = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
+
+    async def endless(link: Link) -> None:
+        await link.head()
+        while not link.seen.closed.is_set():
+            await link.chunk(event)
+            await asyncio.sleep(0.02)  # the case: bytes flow all the time
+
+    async with staged(tmp_path_factory.mktemp("total"), {"total_timeout_s": 0.5}) as stage:
+        stage.script(hangs)
+        async with stage.counting("total_timeout"):
+            assert refused(await stage.ask(body(temperature=0.5)), 504)["code"] == "total_timeout"
+        await stage.seen[0].left()
+        stage.script(endless)
+        async with stage.counting("total_timeout"):
+            reply = await stage.ask(body(stream=True, temperature=0.5))
+        assert reply.body.startswith(event)
+        assert b'"code":"total_timeout"' in reply.body
+        assert reply.body.endswith(b"data: [DONE]\n\n")
+        await stage.seen[1].left()
+        assert len(stage.seen) == 2
+        stage.script(answers())
+        assert (await stage.ask(body())).status == 200
+
+
 async def test_b46_a_kept_connection_that_died_unseen_costs_no_second_engine(stage: Stage) -> None:
     """Every engine closes its connection right after an answer, as vLLM does after five idle seconds."""
 

@@ -16,6 +16,7 @@ EVERY_ERROR = [
     errors.too_large(1),
     errors.no_backend("none"),
     errors.queue_full(3),
+    errors.total_timeout(),
     errors.queue_timeout(3),
     errors.no_capable_pool(),
     errors.shutting_down(),

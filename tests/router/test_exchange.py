@@ -148,6 +148,20 @@ def test_silence_inside_an_answer_breaks_it_off() -> None:
     assert machine.outcome is Outcome.UPSTREAM_TIMEOUT
 
 
+@pytest.mark.parametrize(
+    ("state", "notice"),
+    [
+        (State.CONNECTING, Command.ANSWER_ERROR),
+        (State.WAITING, Command.ANSWER_ERROR),
+        (State.STREAMING, Command.BREAK),
+    ],
+)
+def test_a_request_that_takes_too_long_in_all_is_ended_and_tried_nowhere_else(state: State, notice: Command) -> None:
+    machine = exchange(A, B, after=path_to(state))
+    assert machine.on(Event.TOTAL_TIMEOUT) == (Command.ABORT_UPSTREAM, notice, Command.FINISH)
+    assert machine.outcome is Outcome.TOTAL_TIMEOUT
+
+
 def test_an_answer_that_ends_is_complete() -> None:
     machine = exchange(after=path_to(State.STREAMING))
     assert machine.on(Event.END) == (Command.COMPLETE, Command.FINISH)

@@ -22,6 +22,7 @@ class House:
 
     def __init__(self, queue_max: int = 2) -> None:
         self.now_s = 1.0
+        self.latest_s = 1e9
         self.watcher = Watcher()
         self.line = Admission(queue_max, 10.0, lambda: self.now_s, self.watcher)
         self.decision: Route | ApiError | None = None
@@ -43,7 +44,7 @@ class House:
         visit = SimpleNamespace(record=record)
         viewed = Viewed(request(**changes), None)
         queued = Queued(self, visit, viewed, self.told.append, lambda: self.now_s)
-        queued.wait(10)
+        queued.wait(self.latest_s, 10)
         return queued, record
 
 

@@ -586,6 +586,34 @@ def test_the_record_tells_when_what_happened(stage: Stage) -> None:
     assert record.bytes_out == len(TOKEN + DONE)
 
 
+def test_a_request_that_takes_too_long_is_held_against_an_engine_that_said_nothing(stage: Stage) -> None:
+    relay = stage.start("a", "b")
+    connection = stage.connected(relay)
+    relay.on_too_long()
+    assert connection.dropped
+    assert stage.client.told == [("respond", 504)]
+    assert stage.attempts == [("p", "a", "timed_out")]
+    assert stage.outcome is Outcome.TOTAL_TIMEOUT
+
+
+def test_a_stream_that_takes_too_long_is_broken_off_and_its_engine_has_answered(stage: Stage) -> None:
+    relay = stage.start()
+    stage.connected(relay)
+    stage.answered(relay, 200, [(b"content-type", b"text/event-stream")])
+    relay.on_too_long()
+    assert b"total_timeout" in stage.client.written
+    assert stage.attempts == [("p", "a", "answered")]
+
+
+def test_a_server_error_is_one_attempt_of_its_own_kind(stage: Stage) -> None:
+    relay = stage.start()
+    stage.connected(relay)
+    stage.answered(relay, 500, JSON, b"{}", 2)
+    relay.on_end()
+    assert stage.attempts == [("p", "a", "server_error")]
+    assert stage.outcome is Outcome.UPSTREAM_ERROR
+
+
 # -- traces
 
 
