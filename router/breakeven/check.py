@@ -61,6 +61,12 @@ def _warning(text: str) -> Finding:
     return Finding(Severity.WARNING, text)
 
 
+IN_FLIGHT_OF_SEVERAL = (
+    "max_in_flight: {workers} workers decide at the same time, so an engine may get {more} more for a moment; "
+    "queue_max counts for each worker"
+)
+
+
 def judge_settings(settings: Settings) -> list[Finding]:
     """What can be told without asking an engine."""
     kinds = {pool.kind for pool in settings.pools}
@@ -76,6 +82,8 @@ def judge_settings(settings: Settings) -> list[Finding]:
         findings.append(_warning(f"{name}: adds a pool of that name beside {others}; it replaces none of them"))
     if settings.admin_host not in {"127.0.0.1", "::1", "localhost"} and settings.admin_key is None:
         findings.append(_warning(f"the admin port is open on {settings.admin_host} without an admin_key"))
+    if settings.workers > 1 and any(spec.in_flight_max for spec in settings.pool_specs()):
+        findings.append(_warning(IN_FLIGHT_OF_SEVERAL.format(workers=settings.workers, more=settings.workers - 1)))
     return findings
 
 

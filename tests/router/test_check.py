@@ -230,3 +230,10 @@ def test_engines_are_shown_in_columns_with_a_dash_for_what_is_unknown() -> None:
         "spec-0  ready   0.33.0   1        0        2.50        m",
         "spec-1  down    -        -        -        -           -",
     ]
+
+
+@pytest.mark.parametrize(("workers", "limit", "told"), [(4, 2, True), (4, 0, False), (1, 2, False)])
+def test_a_limit_that_several_workers_keep_is_said_to_be_kept_by_each(workers: int, limit: int, told: bool) -> None:
+    settings = Settings(baseline=["http://a:1"], speculative=["http://b:1"], workers=workers, max_in_flight=limit)
+    found = [finding.text for finding in judge_settings(settings) if "workers" in finding.text]
+    assert ["4 workers decide at the same time, so an engine may get 3 more" in text for text in found] == [True] * told
