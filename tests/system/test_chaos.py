@@ -11,18 +11,19 @@ from tests.system.chaos.run import LIMITS, grown, run
 from tests.system.chaos.verdict import DIED, NOBODY, SILENT, SUSPECT, TIMED_OUT, Evidence, judge, read_journals
 
 ENGINES = ("baseline-0", "baseline-1", "speculative-0", "speculative-1")
-SEED = 12
-SECONDS = 14.0
+SEED = 41
+SECONDS = 11.5
 REST_S = (0.2, 2.0)
 """Less than in a long run, so that every harm comes in seconds."""
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 async def test_whatever_happens_to_engines_every_request_has_one_outcome_and_every_failure_a_reason(tmp_path):
     told = []
     verdict = await run(SECONDS, SEED, tmp_path, told.append, rest_s=REST_S)
     assert verdict.faults == [], "\n".join(told)
-    assert verdict.outcomes["served"] > 100
+    assert verdict.outcomes["served"] > 60
     assert {blow.harm for blow in blows(SEED, ENGINES, SECONDS, REST_S)} == set(Harm)
 
 

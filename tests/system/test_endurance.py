@@ -11,13 +11,14 @@ from tests.system.endurance import idle_streams, million
 from tests.system.endurance.million import Crowd, faults_of
 from tests.system.endurance.site import Held
 
-REQUESTS = 6000
+REQUESTS = 3000
 STREAMS = 300
 STREAM_KB_MAX = 2 * idle_streams.STREAM_KB_MAX
 """Of some hundred streams each also pays for what the first one brings with it."""
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 async def test_b69_b76_some_thousand_requests_by_users_with_ids_of_their_own_leave_nothing_behind(tmp_path):
     told = []
     looks, faults = await million.run(REQUESTS, tmp_path, told.append)
@@ -26,6 +27,7 @@ async def test_b69_b76_some_thousand_requests_by_users_with_ids_of_their_own_lea
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 async def test_a_stream_that_waits_for_its_engine_costs_little_memory(tmp_path):
     stream_kb, faults = await idle_streams.run(STREAMS, tmp_path, lambda _: None, gap_s=0.4)
     assert faults == []

@@ -20,8 +20,8 @@ CLIENTS = 8
 EVER = {"first_byte_timeout_s": 0, "idle_timeout_s": 0}
 """As by default: nothing is cut for being slow."""
 
-AGAIN_MAX = 3
-"""Of some hundred: clients that ask in the very moment in which a connection of theirs ends."""
+AGAIN_MAX = CLIENTS
+"""At most one each, of dozens: who asks in the very moment in which a connection ends that it has used before."""
 
 DELAY_S = 1.0
 """Longer than the balancer needs to notice, and than any client thinks between two requests on one connection."""
