@@ -35,6 +35,9 @@ _BACKEND = ("pool", "backend")
 NONE = "none"
 """The label value where there is no pool or no reason."""
 
+CAUSES = (Suspicion.FAILURES, Suspicion.FROZEN, Suspicion.ERRORS)
+"""What an engine is ejected for."""
+
 Series = dict[Labels, list[float]]
 
 
@@ -134,6 +137,8 @@ class Metrics:
             for backend in pool.backends:
                 for metric in (table.PROBE_FAILURES, table.SCRAPE_FAILURES):
                     self._counts[metric.name].place((pool.name, backend))
+                for cause in CAUSES:
+                    self._counts[table.EJECTIONS.name].place((pool.name, backend, cause))
 
     def _series_of(self, pool: str) -> PoolSeries:
         labels = (pool,)
