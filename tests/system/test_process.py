@@ -71,11 +71,12 @@ async def test_without_any_engine_the_process_lives_answers_and_ends_with_0() ->
     assert not any("Traceback" in line for line in router.lines)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_running_stream_ends_as_it_should_before_the_process_does(number: int) -> None:
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, "1"), (signal.SIGINT, "1"), (signal.SIGTERM, "2")])
+async def test_a_running_stream_ends_as_it_should_before_the_process_does(number: int, workers: str) -> None:
     stream = GatedStream()
     async with scripted_engine(**engine_answers(stream.answer)) as engine, httpx.AsyncClient() as client:
-        with router_process("--baseline", f"http://127.0.0.1:{engine.port}", "--drain-timeout-s", "15") as router:
+        flags = ("--drain-timeout-s", "15", "--workers", workers)
+        with router_process("--baseline", f"http://127.0.0.1:{engine.port}", *flags) as router:
             await until_status(client, f"{router.url}/ready", 200)
             request = client.stream("POST", f"{router.url}/v1/chat/completions", json={**REQUEST, "stream": True})
             async with request as answer:
@@ -88,10 +89,13 @@ async def test_a_running_stream_ends_as_it_should_before_the_process_does(number
             assert await stopped(router) == 0
 
 
-async def test_a_second_signal_cuts_what_still_runs_and_says_so_to_client_log_and_engine(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_a_second_signal_cuts_what_still_runs_and_says_so_to_client_log_and_engine(
+    tmp_path: Path, workers: str
+) -> None:
     stream, log = GatedStream(), tmp_path / "access.log"
     async with scripted_engine(**engine_answers(stream.answer)) as engine, httpx.AsyncClient() as client:
-        flags = ("--drain-timeout-s", "60", "--access-log", str(log))
+        flags = ("--drain-timeout-s", "60", "--access-log", str(log), "--workers", workers)
         with router_process("--baseline", f"http://127.0.0.1:{engine.port}", *flags) as router:
             await until_status(client, f"{router.url}/ready", 200)
             request = client.stream("POST", f"{router.url}/v1/chat/completions", json={**REQUEST, "stream": True})
