@@ -21,6 +21,7 @@ from types import SimpleNamespace
 
 from opentelemetry.sdk.trace import SpanProcessor
 
+from breakeven import recorder as recorder_module
 from breakeven.api_keys import ApiKeys
 from breakeven.clock import utc_now
 from breakeven.config import Settings
@@ -77,6 +78,8 @@ class Nowhere:
 @contextmanager
 def written_down(case, settings):
     """What the case has written of its requests: a recorder and, where it asks for it, tracing."""
+    # Batches are full, as on a busy router, and all is written before the count ends.
+    recorder_module.GATHER_S, recorder_module.CLOSE_S = 1.0, 120.0
     with ExitStack() as stack:
         tracing = None
         if case == "request-traced":
@@ -84,7 +87,7 @@ def written_down(case, settings):
 
             writer = otlp.SpanWriter(SpanProcessor())
             tracing = Tracing(otlp.sampler(), Recorder(writer.take, utc_now, "spans"))
-            stack.callback(tracing.recorder.close, 60)
+            stack.callback(tracing.recorder.close, recorder_module.CLOSE_S)
         yield stack.enter_context(open_recorders(settings, utc_now)), tracing
 
 
