@@ -1,7 +1,6 @@
 """`breakeven check`: shows the configuration, asks the engines if wanted, and prints what is wrong."""
 
 import asyncio
-import ssl
 from collections.abc import Callable
 
 from breakeven.check import (
@@ -17,6 +16,7 @@ from breakeven.config import BackendAddress, Settings
 from breakeven.engine_client import EngineClient, EngineError
 from breakeven.fleet import ProbeFailed
 from breakeven.key_file import keys_in_force
+from breakeven.tls import client_context, engine_context
 from breakeven_policies.snapshot import PoolKind
 
 
@@ -24,6 +24,7 @@ def check(settings: Settings, *, probe: bool, say: Callable[[str], object]) -> i
     """Print table and findings; 1 where there is a problem, else 0."""
     findings = judge_settings(settings)
     keys_in_force(settings)
+    client_context(settings)
     for line in settings_table(settings):
         say(line)
     if probe:
@@ -42,14 +43,14 @@ def check(settings: Settings, *, probe: bool, say: Callable[[str], object]) -> i
 
 async def ask_engines(settings: Settings) -> list[EngineReport]:
     """Every engine's answers, in configuration order; all are asked at the same time."""
-    tls = ssl.create_default_context()
     kinds = {pool.name: pool.kind for pool in settings.pools}
-    questions = (ask(address, kinds[address.pool], settings.probe_timeout_s, tls) for address in settings.addresses())
+    questions = (ask(address, kinds[address.pool], settings.probe_timeout_s) for address in settings.addresses())
     return list(await asyncio.gather(*questions))
 
 
-async def ask(address: BackendAddress, kind: PoolKind, timeout_s: float, tls: ssl.SSLContext) -> EngineReport:
+async def ask(address: BackendAddress, kind: PoolKind, timeout_s: float) -> EngineReport:
     """One engine's answers; one that is not well is asked nothing further."""
+    tls = engine_context(address.trust) if address.tls else None
     async with EngineClient(address, timeout_s, tls) as engine:
         health = await engine.health()
         if isinstance(health, ProbeFailed):

@@ -52,6 +52,16 @@ QUEUE_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)
+class EngineTrust:
+    """Whose certificates an engine may have (None: those of the system's authorities), and what it is shown."""
+
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    verify: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class BackendAddress:
     """Where an engine is and what goes with every request to it; `authorization` is the header's value, never shown."""
 
@@ -62,6 +72,7 @@ class BackendAddress:
     tls: bool
     authorization: bytes | None = field(default=None, repr=False)
     accept_gzip: bool = False
+    trust: EngineTrust = EngineTrust()
 
 
 class _Section(BaseModel):
@@ -75,6 +86,21 @@ class BackendConfig(_Section):
     url: Address
 
 
+class TlsConfig(_Section):
+    """How the engines of a pool at https:// addresses are met."""
+
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+    verify: bool = True
+
+    @model_validator(mode="after")
+    def _pair(self) -> Self:
+        if (self.cert is None) != (self.key is None):
+            reject("cert and key go together")
+        return self
+
+
 class PoolConfig(_Section):
     """Engines of one kind that serve the same models."""
 
@@ -85,6 +111,7 @@ class PoolConfig(_Section):
     speculative_tokens: Whole = Field(default=0, ge=0, le=64)
     api_key: Key = None
     accept_gzip: bool = False
+    tls: TlsConfig = Field(default_factory=TlsConfig)
     max_in_flight: Annotated[Whole, Field(ge=0, le=IN_FLIGHT_MAX)] | None = None
 
     @model_validator(mode="before")
@@ -119,8 +146,9 @@ class PoolConfig(_Section):
     def addresses(self) -> tuple[BackendAddress, ...]:
         """Where the engines are, with what is sent to them."""
         authorization = None if self.api_key is None else b"Bearer " + self.api_key.get_secret_value().encode("ascii")
+        trust = EngineTrust(self.tls.ca, self.tls.cert, self.tls.key, self.tls.verify)
         return tuple(
-            BackendAddress(backend.name, self.name, *parse_address(backend.url), authorization, self.accept_gzip)
+            BackendAddress(backend.name, self.name, *parse_address(backend.url), authorization, self.accept_gzip, trust)
             for backend in self.backends
         )
 
@@ -163,7 +191,7 @@ class Settings(BaseSettings):
     pools: Annotated[list[PoolConfig], NoDecode, BeforeValidator(yaml_value)] = Field(
         [],
         description="any number of pools: name, kind, backends, method, speculative_tokens, api_key, accept_gzip, "
-        "max_in_flight",
+        "max_in_flight, tls",
     )
 
     host: str = Field("0.0.0.0", description="address on which the OpenAI API is served")  # noqa: S104  # it is a server
@@ -174,6 +202,9 @@ class Settings(BaseSettings):
         None, description="key that POST requests to the admin port must carry; rather as BREAKEVEN_ADMIN_KEY"
     )
 
+    tls_cert: Path | None = Field(None, description="certificate chain (PEM) of the OpenAI API; absent, plain HTTP")
+    tls_key: Path | None = Field(None, description="its key (PEM, not encrypted)")
+    tls_client_ca: Path | None = Field(None, description="authorities (PEM) of which clients need a certificate")
     api_keys: KeyList = Field(
         None,
         description="keys of which a client must carry one, each as KEY or NAME=KEY; rather as BREAKEVEN_API_KEYS",
@@ -268,7 +299,14 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         object.__setattr__(self, "pools", self._with_shorthands())
-        for check in (self._check_pools, self._check_policy, self._check_ports, self._check_aliases, self._check_paths):
+        for check in (
+            self._check_pools,
+            self._check_policy,
+            self._check_ports,
+            self._check_tls,
+            self._check_aliases,
+            self._check_paths,
+        ):
             check()
         return self
 
@@ -313,6 +351,12 @@ class Settings(BaseSettings):
     def _check_ports(self) -> None:
         if self.port == self.admin_port != 0:
             reject(f"admin_port: must differ from port, both are {self.port}")
+
+    def _check_tls(self) -> None:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            reject("tls_cert and tls_key go together")
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            reject("tls_client_ca: needs tls_cert and tls_key")
 
     def _check_aliases(self) -> None:
         chained = sorted(alias for alias, model in self.aliases.items() if model in self.aliases)

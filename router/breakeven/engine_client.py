@@ -63,7 +63,7 @@ class NoCookies(CookieJar):
 class EngineClient:
     """Asks one engine. `timeout_s` bounds every question from its start to the last byte of the answer."""
 
-    def __init__(self, address: BackendAddress, timeout_s: float, tls: ssl.SSLContext) -> None:
+    def __init__(self, address: BackendAddress, timeout_s: float, tls: ssl.SSLContext | None) -> None:
         self.name = address.name
         self._timeout_s = timeout_s
         host = f"[{address.host}]" if ":" in address.host else address.host
@@ -73,7 +73,7 @@ class EngineClient:
         connections = ConnectionPool(
             address.host,
             address.port,
-            tls=tls if address.tls else None,
+            tls=tls,
             connect_timeout_s=timeout_s,
             keepalive_s=0.0,
             now=monotonic_s,

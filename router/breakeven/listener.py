@@ -8,6 +8,7 @@ to 620). A client that comes alone costs one `poll` more: 9 µs on top of 66, be
 import asyncio
 import select
 import socket
+import ssl
 from collections.abc import Callable
 
 from breakeven.addresses import bound_sockets
@@ -26,7 +27,15 @@ class Listener:
     `on_shortage` hears why clients that wait cannot be accepted.
     """
 
-    def __init__(self, connection: Callable[[], asyncio.Protocol], on_shortage: Callable[[OSError], None]) -> None:
+    def __init__(
+        self,
+        connection: Callable[[], asyncio.Protocol],
+        on_shortage: Callable[[OSError], None],
+        tls: ssl.SSLContext | None = None,
+        handshake_timeout_s: float | None = None,
+    ) -> None:
+        self._tls = tls
+        self._handshake_timeout_s = None if tls is None else handshake_timeout_s
         self._connection = connection
         self._on_shortage = on_shortage
         self._servers: list[asyncio.Server] = []
@@ -59,7 +68,14 @@ class Listener:
         self._sockets[own.fileno()] = own
         self._waiting.register(own, select.POLLIN)
         loop = asyncio.get_running_loop()
-        self._servers.append(await loop.create_server(self._accepted, sock=listening, backlog=BACKLOG))
+        server = await loop.create_server(
+            self._accepted,
+            sock=listening,
+            backlog=BACKLOG,
+            ssl=self._tls,
+            ssl_handshake_timeout=self._handshake_timeout_s,
+        )
+        self._servers.append(server)
 
     def close(self) -> None:
         """Accept no more; what was accepted goes on, and who waits is taken first: closing the socket resets those."""
@@ -90,7 +106,16 @@ class Listener:
                 self._on_shortage(error)
                 break
             most -= 1
-            task = loop.create_task(loop.connect_accepted_socket(self._connection, accepted))
+            connecting = loop.connect_accepted_socket(
+                self._connection, accepted, ssl=self._tls, ssl_handshake_timeout=self._handshake_timeout_s
+            )
+            task = loop.create_task(connecting)
             self._taking.add(task)
-            task.add_done_callback(self._taking.discard)
+            task.add_done_callback(self._taken)
         return most
+
+    def _taken(self, task: asyncio.Task[object]) -> None:
+        """A client that does not speak TLS, or not in time, is closed by the loop; nobody else need hear of it."""
+        self._taking.discard(task)
+        if not task.cancelled():
+            task.exception()

@@ -9,7 +9,6 @@ metrics page that cannot be read never takes an engine out.
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from breakeven.engine_client import EngineClient, EngineError
 from breakeven.fleet import FleetEvent, ModelsListed, ProbeFailed, ProbeSucceeded, Revived, Scraped, SignalsForgotten
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
+from breakeven.tls import engine_context, freshness
 from breakeven_policies.snapshot import Health
 
 LOG = logging.getLogger(__name__)
@@ -62,25 +62,25 @@ class Prober:
     def __init__(self, addresses: tuple[BackendAddress, ...], rhythm: Rhythm, listeners: Listeners) -> None:
         self._to = listeners
         self._rhythm = rhythm
-        self._addresses: dict[str, BackendAddress] = {}
+        self._asked: dict[str, tuple[BackendAddress, object]] = {}
         self._watches: dict[str, EngineWatch] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self.reconfigure(addresses, rhythm)
 
     def reconfigure(self, addresses: tuple[BackendAddress, ...], rhythm: Rhythm) -> None:
         """Ask these engines from now on. Who is asked as before is not asked anew, who is gone is asked no more."""
-        tls = ssl.create_default_context()
         before, self._watches = self._watches, {}
         for index, address in enumerate(addresses):
             watch = before.get(address.name)
-            if watch is not None and self._addresses[address.name] == address and self._rhythm == rhythm:
+            asked = address, freshness(address.trust)
+            if watch is not None and self._asked[address.name] == asked and self._rhythm == rhythm:
                 self._watches[address.name] = before.pop(address.name)
                 continue
-            client = EngineClient(address, rhythm.timeout_s, tls)
+            client = EngineClient(address, rhythm.timeout_s, engine_context(address.trust) if address.tls else None)
             self._watches[address.name] = EngineWatch(client, rhythm, self._to, phase=(index + 1) / len(addresses))
             if self._tasks is not None:
                 self._watches[address.name].start(self._tasks)
-        self._addresses = {address.name: address for address in addresses}
+        self._asked = {address.name: (address, freshness(address.trust)) for address in addresses}
         self._rhythm = rhythm
         for watch in before.values():
             watch.stop()
@@ -114,9 +114,9 @@ class Prober:
 
 async def ask_once(addresses: Iterable[BackendAddress], timeout_s: float) -> list[ProbeSucceeded | ProbeFailed]:
     """How these engines are, before anything else is believed of them; all are asked at the same time."""
-    tls = ssl.create_default_context()
 
     async def ask(address: BackendAddress) -> ProbeSucceeded | ProbeFailed:
+        tls = engine_context(address.trust) if address.tls else None
         async with EngineClient(address, timeout_s, tls) as engine:
             return await engine.health()
 

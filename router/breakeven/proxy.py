@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from math import inf
@@ -97,6 +98,7 @@ class Proxy:
         is_well: Callable[[str], Awaitable[bool]],
         tracing: Tracing | None = None,
         keys: ApiKeys | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._keys = keys
         self._fleet = fleet
@@ -118,7 +120,8 @@ class Proxy:
         self._clients = Clients(metrics)
         self._sweeping: asyncio.TimerHandle | None = None
         self._recent: RecentHeads[Request] = RecentHeads()
-        self._listener = Listener(self._connection, partial(shortages.tell, Side.CLIENTS))
+        no_client = partial(shortages.tell, Side.CLIENTS)
+        self._listener = Listener(self._connection, no_client, tls, settings.client_header_timeout_s)
         self._draining = False
 
     def reconfigure(self, settings: Settings, keys: ApiKeys | None) -> None:

@@ -12,8 +12,8 @@ RELOADED = frozenset(
         "defaults", "drain_delay_s", "drain_timeout_s", "engine_failures_max", "engine_frozen_s", "extra_paths",
         "first_byte_timeout_s", "header_max_bytes", "idle_timeout_s", "log_level", "max_in_flight", "models",
         "models_interval_s", "policy", "pools", "probe_failures_max", "probe_interval_s", "probe_timeout_s",
-        "queue_max", "queue_timeout_s", "scrape_interval_s", "speculative", "threshold", "total_timeout_s",
-        "upstream_keepalive_s",
+        "queue_max", "queue_timeout_s", "scrape_interval_s", "speculative", "threshold", "tls_cert",
+        "tls_client_ca", "tls_key", "total_timeout_s", "upstream_keepalive_s",
     )
 )  # fmt: skip
 """Settings that a running router takes over. All others wait for a restart, and a warning says so."""
@@ -53,13 +53,13 @@ class Plan:
 def plan_of(old: Settings, new: Settings) -> Plan:
     """What has to be done so that `new` is in force where `old` was."""
     different = [name for name in Settings.model_fields if getattr(old, name) != getattr(new, name)]
-    waiting = tuple(name for name in different if name not in RELOADED)
+    waiting = tuple(name for name in different if name not in RELOADED or _appears(name, old, new))
     before = {address.name: address for address in old.addresses()}
     after = {address.name: address for address in new.addresses()}
     renewed = frozenset(name for name in before.keys() & after.keys() if _place(before[name]) != _place(after[name]))
     return Plan(
         settings=new.model_copy(update={name: getattr(old, name) for name in waiting}) if waiting else new,
-        changed=tuple(name for name in different if name in RELOADED),
+        changed=tuple(name for name in different if name not in waiting),
         waiting=waiting,
         unasked=tuple(address for name, address in after.items() if name in renewed or name not in before),
         renewed=renewed,
@@ -69,7 +69,14 @@ def plan_of(old: Settings, new: Settings) -> Plan:
 
 def watched_files(settings: Settings) -> tuple[Path, ...]:
     """The files whose change is a change of the configuration."""
-    return tuple(path for path in (settings.config, settings.api_keys_file) if path is not None)
+    named = [settings.config, settings.api_keys_file, settings.tls_cert, settings.tls_key, settings.tls_client_ca]
+    named += [path for pool in settings.pools for path in (pool.tls.ca, pool.tls.cert, pool.tls.key)]
+    return tuple(path for path in named if path is not None)
+
+
+def _appears(name: str, old: Settings, new: Settings) -> bool:
+    """Whether TLS, or the need for certificates of clients, begins or ends: open sockets cannot change that."""
+    return name.startswith("tls_") and (getattr(old, name) is None) != (getattr(new, name) is None)
 
 
 def _place(address: BackendAddress) -> tuple[str, str, int, bool]:

@@ -4,14 +4,15 @@
 that is configured no longer, or at another address, opens no more connections; what runs there finishes.
 """
 
-import ssl
 from collections.abc import Callable, Mapping
 
 from breakeven.config import BackendAddress, Settings
 from breakeven.relay import Engine, engine_at
+from breakeven.tls import engine_context, freshness
 from breakeven.upstream import ConnectionPool
+from breakeven.watch_files import Fingerprint
 
-Making = tuple[BackendAddress, float, float, bool]
+Making = tuple[BackendAddress, float, float, bool, tuple[Fingerprint, ...]]
 """What an engine is made of; where that is the same, it stays the same, with its connections."""
 
 
@@ -28,12 +29,18 @@ class Roster:
         """Reach the engines of these settings from now on."""
         before, self.engines = self.engines, {}
         makings = {
-            address.name: (address, settings.connect_timeout_s, settings.upstream_keepalive_s, router_has_keys)
+            address.name: (
+                address,
+                settings.connect_timeout_s,
+                settings.upstream_keepalive_s,
+                router_has_keys,
+                freshness(address.trust),
+            )
             for address in settings.addresses()
         }
         same = {name for name, making in makings.items() if self._makings.get(name) == making}
         self.engines = {
-            name: before[name] if name in same else self._engine(*making) for name, making in makings.items()
+            name: before[name] if name in same else self._engine(*making[:4]) for name, making in makings.items()
         }
         self._makings = makings
         for name in before.keys() - same:
@@ -50,7 +57,7 @@ class Roster:
         connections = ConnectionPool(
             address.host,
             address.port,
-            tls=ssl.create_default_context() if address.tls else None,
+            tls=engine_context(address.trust) if address.tls else None,
             connect_timeout_s=connect_timeout_s,
             keepalive_s=keepalive_s,
             now=self._clock,

@@ -8,6 +8,7 @@ import random
 import resource
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack, suppress
@@ -32,6 +33,7 @@ from breakeven.recorders import CannotTraceError, UnwritableError, open_recorder
 from breakeven.reload import Plan, plan_of
 from breakeven.reloader import Reloader
 from breakeven.sights import Sights
+from breakeven.tls import ServerTls, client_context, engine_context
 from breakeven_policies.policy import Policy
 from breakeven_policies.snapshot import Health
 
@@ -117,6 +119,8 @@ class Router:
         self.fleet = self._make_fleet(specs, ejection)
         self._policy = PolicyInForce(settings.build_policy())
         self._draining = False
+        context = client_context(settings)
+        self._tls = None if context is None else ServerTls(context)
         addresses = settings.addresses()
         self._directory = directory = ModelDirectory((address.name for address in addresses), settings.aliases)
         listeners = Listeners(self.fleet.apply, self.metrics, directory, clock)
@@ -124,6 +128,7 @@ class Router:
         proxy = Proxy(
             settings=settings,
             keys=keys_in_force(settings),
+            tls=context,
             fleet=self.fleet,
             policy=self._policy,
             directory=directory,
@@ -195,16 +200,20 @@ class Router:
         New engines are asked how they are before they stand in for others, so that no request meets a gap.
         """
         plan = plan_of(self.settings, settings)
-        keys = keys_in_force(plan.settings)
+        keys, context = keys_in_force(plan.settings), client_context(plan.settings)
+        for trust in {address.trust for address in plan.settings.addresses() if address.tls}:
+            engine_context(trust)  # ConfigError here, where nothing has changed yet
         answers = await ask_once(plan.unasked, plan.settings.probe_timeout_s)
         # From here on everything happens in one turn of the loop: no request sees half of it.
-        self.take_over(plan, keys)
+        self.take_over(plan, keys, context)
         for answer in answers:
             self.fleet.apply(answer)
         return plan
 
-    def take_over(self, plan: Plan, keys: ApiKeys | None) -> None:
+    def take_over(self, plan: Plan, keys: ApiKeys | None, context: ssl.SSLContext | None) -> None:
         """Have the settings of a plan in force."""
+        if self._tls is not None and context is not None:
+            self._tls.take(context)
         self.settings = settings = plan.settings
         self._policy.current = settings.build_policy()
         specs, addresses = settings.pool_specs(), settings.addresses()
@@ -377,12 +386,14 @@ def calm_collector() -> None:
 
 def ready_line(settings: Settings, port: int, admin_port: int) -> str:
     """What a person, and whoever started us as a process, waits for."""
-    return f"breakeven ready on {origin(settings.host, port)}, admin on {origin(settings.admin_host, admin_port)}\n"
+    scheme = "http" if settings.tls_cert is None else "https"
+    served = origin(settings.host, port, scheme)
+    return f"breakeven ready on {served}, admin on {origin(settings.admin_host, admin_port)}\n"
 
 
-def origin(host: str, port: int) -> str:
+def origin(host: str, port: int, scheme: str = "http") -> str:
     """The address as a URL."""
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def bind(host: str, port: int, setting: str) -> socket.socket:

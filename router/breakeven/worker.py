@@ -32,6 +32,7 @@ from breakeven.recorder import Recorder, Recorders, Tracing
 from breakeven.recorders import open_recorders, open_tracing
 from breakeven.reload import plan_of
 from breakeven.shared_table import rows_of
+from breakeven.tls import client_context
 from breakeven.wiring import Router, calm_collector, raise_open_files, run_in_loop, start_logging
 from breakeven.worker_messages import (
     AskedWell,
@@ -159,11 +160,11 @@ class WorkerRouter(Router):
         """The supervisor has read these settings, keys included, a moment ago; only the keys are read once more."""
         plan = plan_of(self.settings, settings)
         try:
-            keys = keys_in_force(settings)
+            keys, context = keys_in_force(settings), client_context(settings)
         except ConfigError as error:
             LOG.error("configuration not reloaded: %s", error)  # a mistake of a person, no fault
             return
-        self.take_over(plan, keys)
+        self.take_over(plan, keys, context)
 
     def supervisor_gone(self) -> None:
         """Nobody answers questions any more."""

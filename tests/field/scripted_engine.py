@@ -8,6 +8,7 @@ the requests, so that the framing of the router is judged by somebody else's par
 
 import asyncio
 import json
+import ssl
 import time
 
 import h11
@@ -41,6 +42,7 @@ class Engine:
         self.host = "127.0.0.1"
         self.port = 0
         self.models = models or model_list("m")
+        self.tls: ssl.SSLContext | None = None
         self.script: Script = answers()
         self.requests: list[Seen] = []
         self.probed: list[Seen] = []
@@ -68,12 +70,14 @@ class Engine:
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'http' if self.tls is None else 'https'}://127.0.0.1:{self.port}"
 
     async def listen(self) -> None:
         """Start listening, on the port of last time if there was one."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Connection(self), self.host, self.port, backlog=2048)
+        self._server = await loop.create_server(
+            lambda: _Connection(self), self.host, self.port, backlog=2048, ssl=self.tls
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def refuse(self) -> None:

@@ -80,5 +80,13 @@ def test_no_line_shows_a_key_or_an_address() -> None:
 def test_the_files_to_watch_are_those_that_are_named(tmp_path: Path) -> None:
     assert watched_files(settings()) == ()
     (tmp_path / "c.yaml").write_text("threshold: 1.0")
-    named = settings(config=tmp_path / "c.yaml", api_keys_file=tmp_path / "keys")
-    assert watched_files(named) == (tmp_path / "c.yaml", tmp_path / "keys")
+    files = {"api_keys_file": tmp_path / "keys", "tls_cert": tmp_path / "crt", "tls_key": tmp_path / "key"}
+    named = settings(config=tmp_path / "c.yaml", pools=[{**TWO, "tls": {"ca": tmp_path / "ca"}}], **files)
+    assert watched_files(named) == (tmp_path / "c.yaml", *files.values(), tmp_path / "ca")
+
+
+def test_whether_there_is_tls_at_all_takes_a_restart() -> None:
+    pair = {"tls_cert": "/crt", "tls_key": "/key"}
+    assert plan({}, pair).waiting == ("tls_cert", "tls_key")
+    assert plan(pair, {**pair, "tls_client_ca": "/ca"}).waiting == ("tls_client_ca",)
+    assert plan(pair, {"tls_cert": "/other", "tls_key": "/key"}).changed == ("tls_cert",)

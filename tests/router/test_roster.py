@@ -1,6 +1,7 @@
 """`breakeven.roster`: which engines can be reached, before and after another configuration."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from breakeven.config_sources import build_settings
 from breakeven.relay import Engine
 from breakeven.roster import Roster
 from breakeven.upstream import Connection, NoConnection
+from tests.router.certificates import Authority
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
@@ -81,3 +83,15 @@ async def test_an_engine_that_is_gone_gets_no_connection_any_more() -> None:
     async with asyncio.timeout(5):
         assert await receiver.why is NoConnection.UNREACHABLE
     made.close()
+
+
+def test_an_engine_whose_authority_has_changed_is_reached_anew(tmp_path: Path) -> None:
+    authority, other = Authority(tmp_path, "one"), Authority(tmp_path, "two")
+    pool = {"name": "p", "kind": "plain", "backends": ["https://a:1"], "tls": {"ca": str(authority.file)}}
+    made = roster(build_settings(Settings, {"pools": [pool]}))
+    before = made.engines["p-0"]
+    made.reconfigure(build_settings(Settings, {"pools": [pool]}), router_has_keys=False)
+    assert made.engines["p-0"] is before
+    other.file.replace(authority.file)
+    made.reconfigure(build_settings(Settings, {"pools": [pool]}), router_has_keys=False)
+    assert made.engines["p-0"] is not before
