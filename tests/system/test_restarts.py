@@ -6,7 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import psutil
 import pytest
 
-from tests.field.router import Router
+from tests.field.client import Client
+from tests.field.router import Router, until
 from tests.system.chaos.balancer import Balancer
 from tests.system.chaos.load import visitor
 from tests.system.chaos.plan import Blow, Harm
@@ -53,7 +54,9 @@ def unserved(fates):
     return [fate for fate in fates if not fate.left and (fate.lost or fate.status != 200)]
 
 
-async def test_engines_restarted_one_by_one_fail_no_request_that_had_not_started(tmp_path):
+@pytest.mark.parametrize("drained", [False, True], ids=["at once", "drained"])
+async def test_engines_restarted_one_by_one_fail_no_request_that_had_not_started(tmp_path, drained):
+    """Drained before, they fail none at all."""
     async with engines_in(tmp_path) as engines:
         router = Router(tmp_path, settings_of(engines, tmp_path) | EVER)
         try:
@@ -61,7 +64,11 @@ async def test_engines_restarted_one_by_one_fail_no_request_that_had_not_started
             await router.settled()
             async with load_on(router.port) as fates:
                 for name in engines.ports:
+                    if drained:
+                        await drain(router, name)
                     await engines.strike(Blow(name, Harm.RESTART, 0.0, 0.0))
+                    if drained:
+                        await told(router, name, "resume")
                     await router.settled(name)
             await router.stop()
         finally:
@@ -69,8 +76,25 @@ async def test_engines_restarted_one_by_one_fail_no_request_that_had_not_started
         assert unserved(fates) == []
         verdict = judge(evidence(engines, tmp_path, fates), LIMITS)
         assert verdict.faults == []
-        assert set(verdict.explained) <= {DIED}
+        assert set(verdict.explained) <= (set() if drained else {DIED})
         assert {outage.engine for outage in engines.outages} == set(engines.ports)
+
+
+async def drain(router, name):
+    """Give it no more requests, and wait until none runs there."""
+    await told(router, name, "drain")
+
+    async def empty():
+        return (await router.backends())[name]["in_flight"] == 0
+
+    await until(empty, f"{name} has nothing to do")
+
+
+async def told(router, name, word):
+    """Say it to the admin port."""
+    async with await Client.connect(router.admin_port) as client:
+        reply = await client.ask(b"", path=f"/backends/{name}/{word}")
+        assert reply.status == 200, reply.body
 
 
 async def test_routers_restarted_one_by_one_behind_a_balancer_fail_no_request(tmp_path):
