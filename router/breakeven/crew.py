@@ -132,6 +132,7 @@ class Crew:
         self._workers: set[Worker] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._seats: list[asyncio.Task[None]] = []
+        self._parting = False
         self._stopping = False
 
     @property
@@ -169,6 +170,7 @@ class Crew:
 
     def part(self) -> None:
         """Not ready any more; clients are still accepted."""
+        self._parting = True
         self.tell(Part())
 
     async def drain(self, timeout_s: float) -> bool:
@@ -278,6 +280,8 @@ class Crew:
         settings = pickle.dumps(self._settings)
         worker.send(Assignment(number, settings, sockets, self._table, row, len(self._rows)))
         self._greet(worker)
+        if self._parting:
+            worker.send(Part())
         if self._stopping:
             worker.send(Drain())
         return worker

@@ -2,6 +2,7 @@
 
     python -m tests.house.instructions            needs valgrind (apt-get install valgrind); four minutes
     python -m tests.house.instructions request-logged request-journalled request-traced       single cases
+    python -m tests.house.instructions request-of-four-workers
 
 Unlike seconds they are the same on a busy machine, so that a change of a percent can be seen. The messages are those of
 a small chat request; both of its heads have come before, as on any kept-alive connection.
@@ -26,11 +27,13 @@ from breakeven.api_keys import ApiKeys
 from breakeven.clock import utc_now
 from breakeven.config import Settings
 from breakeven.fleet import Fleet, ModelsListed, ProbeSucceeded, Scraped
+from breakeven.in_flight import InFlight
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.proxy import Proxy
 from breakeven.recorder import Recorder, Tracing
 from breakeven.recorders import open_recorders
+from breakeven.shared_table import new_table, rows_of
 from breakeven.upstream import Connection
 from breakeven_policies.snapshot import EngineSignals
 
@@ -103,8 +106,19 @@ async def run(case, count):
             serve(case, count, settings, recorder, tracing)
 
 
+def counting(case, specs):
+    """Where the process counts, and what is in flight: alone, or as one of four workers."""
+    if case != "request-of-four-workers":
+        return None, None
+    own, *others = rows_of(new_table(5), 5)
+    for other in others:
+        Fleet(specs, in_flight=InFlight(other))
+    return own, InFlight(own, others)
+
+
 def serve(case, count, settings, recorder, tracing):
-    fleet = Fleet(settings.pool_specs())
+    ledger, in_flight = counting(case, settings.pool_specs())
+    fleet = Fleet(settings.pool_specs(), in_flight=in_flight)
     for backend in ("speculative-0", "baseline-0"):
         fleet.apply(ProbeSucceeded(backend))
         fleet.apply(ModelsListed(backend, frozenset({"m"})))
@@ -114,7 +128,7 @@ def serve(case, count, settings, recorder, tracing):
         fleet=fleet,
         policy=SimpleNamespace(current=settings.build_policy()),
         directory=ModelDirectory(["speculative-0", "baseline-0"], {}),
-        metrics=Metrics(settings.pool_specs()),
+        metrics=Metrics(settings.pool_specs(), ledger),
         recorder=recorder,
         tracing=tracing,
         clock=time.monotonic,

@@ -8,8 +8,9 @@ import socket
 import sys
 
 from breakeven.channel import Channel
+from breakeven.fleet import ConnectRefused
 from breakeven.shared_table import rows_of
-from breakeven.worker_messages import Assignment, Drain, Hurry, Leaving, Left, Serving, SignalsForgotten
+from breakeven.worker_messages import Assignment, Drain, Hurry, Leaving, Left, Part, Serving, SignalsForgotten
 
 
 async def work(how, end):
@@ -25,6 +26,8 @@ async def work(how, end):
             channel.send(Leaving())
             channel.send(Left(drained=True))
             over.set()
+        elif isinstance(message, Part):
+            channel.send(ConnectRefused("parted"))
         elif isinstance(message, Hurry):
             over.set()
         elif isinstance(message, SignalsForgotten):

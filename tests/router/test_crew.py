@@ -162,3 +162,19 @@ async def test_what_a_worker_says_is_heard_with_its_number():
     async with staged() as stage:
         stage.crew._heard(stage.greeted[1], ConnectRefused("b"))
         assert stage.heard == [(2, ConnectRefused("b"))]
+
+
+@pytest.mark.slow
+async def test_who_comes_while_the_router_is_not_ready_any_more_hears_of_it():
+    async with staged() as stage:
+
+        async def heard(times):
+            async with asyncio.timeout(20):
+                while len(stage.heard) < times:  # noqa: ASYNC110  # the list tells nobody
+                    await asyncio.sleep(0.01)
+
+        stage.crew.part()
+        await heard(2)
+        stage.greeted[0].kill()
+        await heard(3)
+        assert [number for number, _ in sorted(stage.heard, key=lambda each: each[0])] == [1, 1, 2]
