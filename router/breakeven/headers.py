@@ -172,11 +172,18 @@ def usable_request_id(offered: bytes | None) -> bytes | None:
 
 
 def read_response_head(status: int, phrase: bytes, pairs: list[Header]) -> ResponseHead:
-    """The head of an answer: its declared length, or by what else its body ends (RFC 9112, section 6.3)."""
+    """The head of an answer: its declared length, or by what else its body ends (RFC 9112, section 6.3).
+
+    ValueError where the body has a transfer coding besides chunked: it ends at this hop, and nobody takes it off here.
+    """
     phrase = phrase.translate(None, _CONTROLS)
     lengths = [value for name, value in pairs if name == b"content-length"]
     headers = Headers([pair for pair in pairs if pair[0] != b"content-length"] if lengths else pairs)
-    if b"transfer-encoding" in headers.named:
+    codings = headers.named.get(b"transfer-encoding")
+    if codings is not None:
+        if codings.strip().lower() != b"chunked" or sum([name == b"transfer-encoding" for name, _ in pairs]) > 1:
+            message = "a transfer coding besides chunked"
+            raise ValueError(message)
         return ResponseHead(status, phrase, headers, None, until_close=False)
     if not lengths:
         return ResponseHead(status, phrase, headers, None, until_close=status not in NO_BODY)

@@ -14,6 +14,8 @@ POISON = b'HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n{"poison": "yes"}'
 IN_DOUBT = {
     "a length and chunks": LINE + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "chunks and a length": LINE + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+    "a coding that nobody takes off": LINE + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "two codings": LINE + b"Transfer-Encoding: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
     "two lengths": LINE + b"Content-Length: 2\r\nContent-Length: 7\r\n\r\n{}",
     "a list of lengths": LINE + b"Content-Length: 2, 7\r\n\r\n{}",
     "a negative length": LINE + b"Content-Length: -2\r\n\r\n{}",

@@ -92,13 +92,13 @@ def judged(wire: bytes) -> tuple[int, list[tuple[bytes, bytes]], bytes, bool] | 
         return str(error)
 
 
-UNFRAMED = re.compile(rb"(?is).*HTTP/1\.[01] +(?:204|304)|.*\r\n0+[;\r].*\r\ntransfer-encoding")
+TRAILERS = re.compile(rb"(?is).*\r\n0+[;\r].*\r\ntransfer-encoding")
 
 KNOWN = {
     "no response line received": re.compile(rb"(?s)(?:.*\n\r?\n)?[\r\n]"),
-    # Of a status without a body neither framing nor its name matters, and trailers end at this hop whatever they say.
-    "Only Transfer-Encoding: chunked": UNFRAMED,
-    "multiple Transfer-Encoding": UNFRAMED,
+    # Trailers end at this hop, whatever they say.
+    "Only Transfer-Encoding: chunked": TRAILERS,
+    "multiple Transfer-Encoding": TRAILERS,
     "illegal status line": re.compile(
         rb"(?s).*(?:\A|\n)(?:[\r\n]+HTTP|HTTP/1\.[01] +\d{3}(?: |\r|\n)|HTTP/(?:0\.9|2\.0)|RTSP|ICE)"
     ),

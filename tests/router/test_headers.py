@@ -162,3 +162,16 @@ def test_a_phrase_loses_what_no_phrase_may_hold() -> None:
 
 def test_who_may_not_come_in_is_told_how_to() -> None:
     assert b"www-authenticate: Bearer\r\n" in error_lines(invalid_api_key())
+
+
+@pytest.mark.parametrize(
+    "codings", [[b"gzip"], [b"gzip, chunked"], [b"gzip", b"chunked"], [b"chunked", b"chunked"], [b""]]
+)
+def test_an_answer_with_another_transfer_coding_is_none(codings: list[bytes]) -> None:
+    with pytest.raises(ValueError, match="besides chunked"):
+        read_response_head(200, b"OK", [(b"transfer-encoding", coding) for coding in codings])
+
+
+def test_an_answer_in_chunks_has_no_length_however_the_coding_is_spelled() -> None:
+    head = read_response_head(200, b"OK", [(b"transfer-encoding", b"\tChunked ")])
+    assert (head.body_bytes, head.until_close) == (None, False)
