@@ -6,6 +6,8 @@ from dataclasses import dataclass
 PROMPT = "What does a router know of the engines behind it? " * 10
 """Half a kilobyte: the prompt of a chat, not of a document."""
 
+CLIENT_KEY = "of-the-client"
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -44,7 +46,7 @@ class Load:
         payload = json.dumps(body).encode()
         return (
             b"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
-            b"authorization: Bearer of-the-client\r\ncontent-length: %d\r\n\r\n%b" % (len(payload), payload)
+            b"authorization: Bearer %b\r\ncontent-length: %d\r\n\r\n%b" % (CLIENT_KEY.encode(), len(payload), payload)
         )
 
 

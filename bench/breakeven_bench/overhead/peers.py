@@ -9,6 +9,7 @@ from pathlib import Path
 
 from breakeven_bench.fleets import READY_TIMEOUT_S, READY_URL
 from breakeven_bench.launch import Command
+from breakeven_bench.overhead.loads import CLIENT_KEY
 from breakeven_bench.overhead.result import DIRECT, OURS
 
 KNOWN = (DIRECT, "bare relay", OURS, "haproxy", "vllm-router")
@@ -97,11 +98,12 @@ def _bare(place: Place) -> Command:
 
 
 def _ours(place: Place) -> Command:
-    """As a user would start it, with an access log; the load's temperature sends everything to the first engine."""
+    """With an access log, a journal and a key; the load's temperature sends everything to the first engine."""
     argv = ["serve", "--host", "127.0.0.1", "--port", "0", "--admin-port", "0"]
     argv += ["--speculative", f"http://127.0.0.1:{place.engine}"]
     argv += ["--baseline", f"http://127.0.0.1:{place.second_engine}"]
-    argv += ["--access-log", str(place.folder / "access.jsonl")]
+    argv += ["--access-log", str(place.folder / "access.jsonl"), "--journal", str(place.folder / "journal.jsonl")]
+    argv += ["--api-keys", f"load={CLIENT_KEY}"]
     return _module("breakeven", "breakeven", *argv)
 
 

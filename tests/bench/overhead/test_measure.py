@@ -35,8 +35,9 @@ async def test_every_peer_meets_every_load_in_every_round_and_what_it_spent_is_i
     spent = {sample.peer: sample.cpu_us for sample in samples}
     assert 0 < spent["bare relay"] < spent["breakeven"]
     assert said == ["round 1 of 2", "round 2 of 2"]
-    access_log = tmp_path / "breakeven" / "access.jsonl"
-    assert len(access_log.read_bytes().splitlines()) > DOCUMENTS.requests
+    for log in ("access", "journal"):
+        lines = (tmp_path / "breakeven" / f"{log}.jsonl").read_bytes().splitlines()
+        assert len(lines) > DOCUMENTS.requests
 
 
 async def test_clients_that_cannot_connect_are_an_error_with_their_last_words():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from breakeven_bench.overhead.loads import CLIENT_KEY, DOCUMENTS
 from breakeven_bench.overhead.peers import Place, custom_peer, known_peers
 from breakeven_bench.overhead.result import DIRECT, OURS
 
@@ -21,11 +22,13 @@ def test_only_what_is_installed_takes_part():
     assert [peer.name for peer in known_peers("/h", "/v")][3:] == ["haproxy", "vllm-router"]
 
 
-def test_ours_is_started_as_a_user_would_with_an_access_log(place):
+def test_ours_is_started_as_a_user_would_with_logs_and_a_key(place):
     line = " ".join(command(known_peers(None, None), OURS, place).argv)
     assert "-m breakeven serve --host 127.0.0.1 --port 0" in line
     assert "--speculative http://127.0.0.1:1111 --baseline http://127.0.0.1:2222" in line
-    assert f"--access-log {place.folder}/access.jsonl" in line
+    assert f"--access-log {place.folder}/access.jsonl --journal {place.folder}/journal.jsonl" in line
+    assert f"--api-keys load={CLIENT_KEY}" in line
+    assert b"authorization: Bearer " + CLIENT_KEY.encode() in DOCUMENTS.request()
 
 
 def test_the_others_listen_where_they_are_told_in_front_of_the_first_engine(place):
