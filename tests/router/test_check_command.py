@@ -1,7 +1,6 @@
 """`breakeven.check_command`: live engines are asked, and the exit code tells scripts what people read."""
 
 import json
-import ssl
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from tests.router.scripted_engine import free_port, says, scripted_engine
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
-TLS = ssl.create_default_context()
 MODELS = says(200, json.dumps({"data": [{"id": "m", "max_model_len": 4096}]}).encode())
 LOAD = b"vllm:num_requests_running 1\nvllm:num_requests_waiting 0\n"
 PLAIN = {
@@ -47,7 +45,7 @@ async def test_engines_that_are_down_or_loading_are_reported_and_asked_nothing_f
 async def test_every_question_that_failed_is_told() -> None:
     async with scripted_engine(health=says(404)) as engine:
         address = BackendAddress("x", "p", "127.0.0.1", engine.port, tls=False)
-        report = await ask(address, PoolKind.PLAIN, 5.0, TLS)
+        report = await ask(address, PoolKind.PLAIN, 5.0)
     assert report.health == "ready"
     assert [trouble.split(" answered")[0] for trouble in report.trouble] == [
         "GET /health",
