@@ -73,7 +73,7 @@ class EngineClient:
         connections = ConnectionPool(
             address.host,
             address.port,
-            tls=tls,
+            tls=tls if address.tls else None,
             connect_timeout_s=timeout_s,
             keepalive_s=0.0,
             now=monotonic_s,
