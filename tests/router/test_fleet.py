@@ -733,3 +733,9 @@ def test_a_configuration_with_a_name_twice_changes_nothing(watched: Watched) -> 
     with pytest.raises(ValueError, match="unique"):
         reconfigured(watched, "spec-0", "spec-0")
     assert names(watched.fleet) == ["base-0", "spec-0", "spec-1"]
+
+
+def test_only_what_is_configured_is_known(watched: Watched) -> None:
+    assert watched.fleet.knows("spec-0")
+    reconfigured(watched, "spec-1")
+    assert not watched.fleet.knows("spec-0")

@@ -119,3 +119,9 @@ def test_another_configuration_keeps_what_is_known_of_the_backends_that_stay() -
     assert directory.card("o") is not None
     with pytest.raises(KeyError):
         directory.update("a", ())
+
+
+def test_what_one_backend_listed_can_be_told_to_others() -> None:
+    directory = ModelDirectory(["a", "b"], {})
+    directory.update("a", (SPEC,))
+    assert (list(directory.cards("a")), list(directory.cards("b"))) == ([SPEC], [])
