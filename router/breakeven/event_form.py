@@ -12,6 +12,9 @@ from breakeven.event_shape import shape_of
 _LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
 _BACKSLASH = b"\\"
 _DIGITS = b"0123456789"
+_WORDS = frozenset((b"usage", b"error", b"type"))
+"""Texts that `glance` takes for members where it searches for words only: with one of them an event is judged anew."""
+
 _NO_DIGITS = bytes(set(range(256)).difference(_DIGITS))
 
 
@@ -34,7 +37,7 @@ class EventForm(Struct, frozen=True):
         if len(rest) == len(event):
             return False
         text, _, rest = rest.partition(b'"')
-        if _LINE_FEED in text or _CARRIAGE_RETURN in text or text[-1:] == _BACKSLASH:
+        if _LINE_FEED in text or _CARRIAGE_RETURN in text or text[-1:] == _BACKSLASH or text in _WORDS:
             return False
         if self.end is None:
             return rest == self.behind

@@ -188,8 +188,10 @@ def test_the_documentation_names_every_member_in_its_order() -> None:
 
 def test_what_did_not_change_is_written_from_memory_and_what_did_is_not() -> None:
     encoder = Encoder()
-    idle, busy = backend("base-0"), backend("base-0", 3)
-    for pool, model in [(plain(idle), "m"), (plain(idle), "other"), (plain(busy), "m"), (plain(idle), "m")]:
+    figures = EngineSignals(running=2.0)
+    idle, busy = backend("base-0", signals=figures), backend("base-0", 3, signals=figures)
+    backends = [(idle, "m"), (idle, "m"), (idle, "other"), (busy, "m"), (busy, "m"), (idle, "m")]
+    for pool, model in [(plain(each), model) for each, model in backends]:
         seen, state = request(model=model), fleet(pool)
         for _ in range(2):
             assert encoder.encode(entry(seen, state)) == line(seen, state)

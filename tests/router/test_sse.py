@@ -369,6 +369,12 @@ def test_passing_over_events_by_their_form_changes_nothing_that_is_told(pieces: 
     assert fed.first_token_s == unaided.first_token_s
 
 
+def test_an_event_whose_text_is_a_telling_word_is_read_also_where_those_before_it_could_not_be() -> None:
+    pieces = [stamped("a", number) for number in range(UNREADABLE_MAX + 2)]
+    assert watched(pieces).first_token_s is None
+    assert watched([*pieces, stamped("usage", 10000)]).first_token_s is not None
+
+
 def unjudged(observer: StreamObserver, monkeypatch: pytest.MonkeyPatch) -> StreamObserver:
     """From now on whatever has to be judged fails the test."""
     monkeypatch.setattr(observer, "_may_pass_over", None)
