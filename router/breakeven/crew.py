@@ -234,7 +234,19 @@ class Crew:
             self._tell_why(worker, pause_s)
             await asyncio.sleep(pause_s)
             self._on_replaced()
-            worker = await self._hire(worker.number)
+            worker = await self._successor(worker.number)
+
+    async def _successor(self, number: int) -> Worker:
+        """Start a worker, however often that fails: where there is no memory or descriptor now, there may be later."""
+        pause_s = PAUSE_MIN_S
+        while True:
+            try:
+                return await self._hire(number)
+            except OSError as error:
+                why = error.strerror or type(error).__name__
+                LOG.error("worker %d cannot be started (%s); next try in %g s", number, why, pause_s)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
     async def _gone(self, worker: Worker) -> None:
         """Wait until a worker has ended, or has begun to."""
@@ -256,7 +268,11 @@ class Crew:
     async def _hire(self, number: int) -> Worker:
         """Start a worker in a free row; there is one for each that serves and for each that leaves meanwhile."""
         row = await self._free.get()
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError:
+            self._free.put_nowait(row)
+            raise
         sockets = tuple(listening.fileno() for listening in self._sockets)
         with theirs:
             try:

@@ -1,6 +1,7 @@
 """`breakeven.crew`: workers are started, replaced, told, and led out."""
 
 import asyncio
+import errno
 import os
 import socket
 import sys
@@ -99,6 +100,26 @@ async def test_a_killed_worker_is_replaced_its_counts_stay_and_what_it_held_is_h
         assert (stage.sums(IN_FLIGHT), stage.sums(REQUESTS)) == (2, 3)
         assert await stage.crew.drain(10)
         assert stage.sums(IN_FLIGHT) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lacking", ["create_subprocess_exec", "socketpair"])
+async def test_a_worker_that_cannot_be_started_is_tried_again(monkeypatch, lacking):
+    monkeypatch.setattr(crew_module, "PAUSE_MIN_S", 0.01)
+    owner = asyncio if lacking == "create_subprocess_exec" else socket
+    start, failures = getattr(owner, lacking), iter(range(4))
+
+    def cannot(*arguments, **how):
+        if next(failures, None) is None:
+            return start(*arguments, **how)
+        raise OSError(errno.EAGAIN, "no process")
+
+    async with staged() as stage:
+        monkeypatch.setattr(owner, lacking, cannot)
+        stage.greeted[0].kill()
+        async with asyncio.timeout(20):
+            await stage.serving(3)
+        assert next(failures, None) is None
 
 
 @pytest.mark.slow
