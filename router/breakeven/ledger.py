@@ -93,16 +93,14 @@ class Row(Ledger):
         self._used_cells = 0
         self.refresh()
 
-    def refresh(self) -> bool:
-        """Take note of the series that the owner has begun since; whether there are any."""
-        if self._read_bytes == self._in_force[0]:
-            return False
+    def refresh(self) -> int:
+        """Take note of the series that the owner has begun since; the length of the directory that is known now."""
         while self._read_bytes < self._in_force[0]:
             start = self._read_bytes + _LENGTH_BYTES
             length = int.from_bytes(self._directory[self._read_bytes : start], "little")
             self._enter(*_decode(self._directory[start : start + length]))
             self._read_bytes = start + length
-        return True
+        return self._read_bytes
 
     def series(self, metric: str) -> Iterator[tuple[Labels, list[float]]]:
         """As in any ledger, with what the owner has begun since."""

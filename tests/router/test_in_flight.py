@@ -31,3 +31,16 @@ def test_the_counts_of_all_others_are_added_wherever_they_have_them():
     assert counts.elsewhere(*BACKEND) == 4
     assert counts.elsewhere("pool", "another") == 0
     assert own.found("breakeven_requests_in_flight", BACKEND) is None
+
+
+def test_what_others_begin_to_count_is_seen_also_where_somebody_else_has_taken_note_of_it():
+    shared = memoryview(bytearray(ROW_BYTES))
+    seen = Row(shared)
+    counts = InFlight(Row(memoryview(bytearray(ROW_BYTES))), [seen])
+    counts.look()
+    assert counts.elsewhere(*BACKEND) == 0
+    other = InFlight(Row(shared))
+    other.cells[other.place(*BACKEND)] += 1
+    assert list(seen.series("breakeven_requests_in_flight"))  # as a metrics page does
+    counts.look()
+    assert counts.elsewhere(*BACKEND) == 1
