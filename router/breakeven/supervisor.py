@@ -36,7 +36,7 @@ from breakeven.recorder import Recorder, Recorders, Tracing
 from breakeven.shared_table import new_table, rows_of
 from breakeven.wiring import Router
 from breakeven.worker_messages import AskedWell, Listed, Message, Well
-from breakeven_policies.snapshot import Health
+from breakeven_policies.snapshot import Health, Suspicion
 
 
 class Supervisor(Router):
@@ -56,7 +56,7 @@ class Supervisor(Router):
         self._clock = clock
         self._directory: ModelDirectory
         self._crew: Crew
-        self._answered: dict[str, float] = {}
+        self._answered: dict[tuple[str, str], float] = {}
         self._asking: set[asyncio.Task[None]] = set()
         super().__init__(settings, recorder, clock, tracing)
 
@@ -94,11 +94,19 @@ class Supervisor(Router):
 
     def _found_out(self, event: FleetEvent) -> None:
         """A probe has an answer: what follows from it for the health of the engine, `_health_changed` tells."""
-        self.fleet.apply(event)
+        self._learn(event)
         if isinstance(event, Scraped | SignalsForgotten):
             self._crew.tell(event)
         elif isinstance(event, ModelsListed):
             self._crew.tell(self._listed(event.backend))
+
+    def _learn(self, event: FleetEvent) -> None:
+        """Take it into account. That a trial is passed changes no health, but workers have to hear of it."""
+        backend = event.backend
+        on_trial = self.fleet.knows(backend) and self.fleet.suspicion(backend) is Suspicion.TRIAL
+        self.fleet.apply(event)
+        if on_trial and self.fleet.suspicion(backend) is None and self.fleet.health(backend) is Health.READY:
+            self._crew.tell(Believed(backend, Health.READY))
 
     def _health_changed(self, pool: str, backend: str, health: Health) -> None:
         super()._health_changed(pool, backend, health)
@@ -121,14 +129,14 @@ class Supervisor(Router):
 
     def _hear(self, worker: Worker, message: Message) -> None:
         if isinstance(message, ConnectRefused):
-            self.fleet.apply(message)
+            self._learn(message)
         elif isinstance(message, EndedElsewhere):
             self._count_failure(message)
         elif isinstance(message, Erred):
             for pool in self._sights.snapshot().pools:
                 for backend in pool.backends:
                     self._note_answers(backend.name)
-            self.fleet.apply(message)
+            self._learn(message)
         elif isinstance(message, AskedWell):
             task = asyncio.create_task(self._answer(worker, message))
             self._asking.add(task)
@@ -138,17 +146,18 @@ class Supervisor(Router):
         if not self.fleet.knows(failure.backend):
             return  # a reload took it away
         self._note_answers(failure.backend)
-        self.fleet.apply(failure)
+        self._learn(failure)
 
     def _note_answers(self, backend: str) -> None:
         """A worker tells of failures only; whether requests were answered since the last one stands in the table."""
-        answered = self._answered_by(backend)
-        if answered != self._answered.get(backend):
-            self._answered[backend] = answered
-            self.fleet.apply(EndedElsewhere(backend, answered=True))
+        place = (self.fleet.pool_of(backend), backend)
+        answered = self._answered_by(*place)
+        if answered != self._answered.get(place, 0.0):
+            self._answered[place] = answered
+            self._learn(EndedElsewhere(backend, answered=True))
 
-    def _answered_by(self, backend: str) -> float:
-        labels = (self.fleet.pool_of(backend), backend, AttemptResult.ANSWERED)
+    def _answered_by(self, pool: str, backend: str) -> float:
+        labels = (pool, backend, AttemptResult.ANSWERED)
         count = 0.0
         for row in self._rows:
             row.refresh()

@@ -54,6 +54,12 @@ def engine_context(trust: EngineTrust) -> ssl.SSLContext:
     return context
 
 
+def require_engine_files(settings: Settings) -> None:
+    """ConfigError where one of the files by which engines are met cannot be used."""
+    for trust in {address.trust for address in settings.addresses() if address.tls}:
+        engine_context(trust)
+
+
 def freshness(trust: EngineTrust) -> tuple[Fingerprint, ...]:
     """Differs where one of its files has changed: then a new context is needed."""
     return tuple(fingerprint(path) for path in (trust.ca, trust.cert, trust.key) if path is not None)

@@ -32,7 +32,7 @@ from breakeven.recorder import Recorder, Recorders, Tracing
 from breakeven.recorders import open_recorders, open_tracing
 from breakeven.reload import plan_of
 from breakeven.shared_table import rows_of
-from breakeven.tls import client_context
+from breakeven.tls import client_context, require_engine_files
 from breakeven.wiring import Router, calm_collector, raise_open_files, run_in_loop, start_logging
 from breakeven.worker_messages import (
     AskedWell,
@@ -60,6 +60,7 @@ class Questions:
         self._channel = channel
         self._numbers = itertools.count()
         self._open: dict[int, asyncio.Future[bool]] = {}
+        self._given_up = False
 
     async def run(self) -> None:
         """Nothing is asked in a rhythm."""
@@ -69,6 +70,8 @@ class Questions:
 
     async def is_well(self, backend: str) -> bool:
         """Ask one engine now."""
+        if self._given_up:
+            return True
         number = next(self._numbers)
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._open[number] = answer
@@ -86,6 +89,7 @@ class Questions:
 
     def give_up(self) -> None:
         """Nobody answers any more: nothing speaks against the engines."""
+        self._given_up = True
         for number in list(self._open):
             self.answer(Well(number, well=True))
 
@@ -157,14 +161,16 @@ class WorkerRouter(Router):
             self._serving.part()
 
     def _take(self, settings: Settings) -> None:
-        """The supervisor has read these settings, keys included, a moment ago; only the keys are read once more."""
+        """The supervisor has read these settings, files included, a moment ago; only the files are read once more."""
         plan = plan_of(self.settings, settings)
         try:
             keys, context = keys_in_force(settings), client_context(settings)
+            require_engine_files(settings)
         except ConfigError as error:
             LOG.error("configuration not reloaded: %s", error)  # a mistake of a person, no fault
             return
         self.take_over(plan, keys, context)
+        logging.getLogger().setLevel(settings.log_level.upper())
 
     def supervisor_gone(self) -> None:
         """Nobody answers questions any more."""

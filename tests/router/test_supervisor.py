@@ -13,12 +13,14 @@ from breakeven.fleet import (
     Erred,
     ModelsListed,
     ProbeSucceeded,
+    Revived,
     Scraped,
     SignalsForgotten,
 )
 from breakeven.metric_table import ATTEMPTS, REQUESTS
 from breakeven.metrics import Metrics
 from breakeven.recorder import Recorder
+from breakeven.reload import plan_of
 from breakeven.supervisor import Supervisor
 from breakeven.worker_messages import AskedWell, Listed, Well
 from breakeven_policies.snapshot import EngineSignals, Health, Suspicion
@@ -116,6 +118,34 @@ def test_errors_that_workers_tell_count_where_another_engine_has_answered_one_of
     worker.attempt("speculative", "speculative-0", "answered")
     supervisor._hear(supervisor._crew, Erred("baseline-0", 7, 20.0))
     assert told(supervisor) == [Believed("baseline-0", Health.EJECTED, Suspicion.ERRORS)]
+
+
+def test_an_engine_that_has_answered_nothing_yet_speaks_against_no_other():
+    supervisor = supervising(SETTINGS)
+    supervisor._found_out(ProbeSucceeded("baseline-0"))
+    supervisor._hear(supervisor._crew, Erred("baseline-0", 0, 0.0))
+    supervisor.take_over(plan_of(SETTINGS, PAIR), None, None)
+    supervisor._found_out(ProbeSucceeded("speculative-0"))
+    told(supervisor)
+    for number in range(1, 8):
+        supervisor._hear(supervisor._crew, Erred("baseline-0", number, 3.0 * number))
+    assert told(supervisor) == []
+
+
+def test_workers_hear_of_a_trial_that_an_engine_passed_by_making_tokens(supervisor):
+    supervisor._found_out(ProbeSucceeded("baseline-0"))
+    for _ in range(2):
+        supervisor._hear(supervisor._crew, EndedElsewhere("baseline-0", answered=False))
+    supervisor._found_out(Revived("baseline-0"))
+    assert told(supervisor)[-1] == Believed("baseline-0", Health.READY, Suspicion.TRIAL)
+    signals = [EngineSignals(running=1.0, generation_tokens=tokens) for tokens in (5.0, 6.0)]
+    for number, each in enumerate(signals):
+        supervisor._found_out(Scraped("baseline-0", each, 6.0 + number))
+    assert told(supervisor) == [
+        Scraped("baseline-0", signals[0], 6.0),
+        Believed("baseline-0", Health.READY),
+        Scraped("baseline-0", signals[1], 7.0),
+    ]
 
 
 def test_what_workers_count_is_shown_together(supervisor):

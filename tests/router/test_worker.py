@@ -1,6 +1,7 @@
 """`breakeven.worker`: a process that serves as it is told. `tests/field/test_workers.py` plays with whole processes."""
 
 import asyncio
+import logging
 import os
 import pickle
 import socket
@@ -20,6 +21,7 @@ from breakeven.worker_messages import (
     Hurry,
     Listed,
     Part,
+    Reconfigured,
     Well,
     encode,
 )
@@ -95,6 +97,16 @@ async def test_a_question_is_answered_by_its_number_and_a_departed_client_does_n
     await asyncio.sleep(0)
     questions.give_up()
     assert await left
+    async with asyncio.timeout(10):
+        assert await questions.is_well("b")  # whoever asks later
+
+
+async def test_the_level_of_the_log_is_that_of_the_settings_which_it_is_told(table, monkeypatch):
+    levels = []
+    monkeypatch.setattr(logging.getLogger(), "setLevel", levels.append)
+    router, _ = a_worker(table)
+    router.hear(Reconfigured(pickle.dumps(SETTINGS.model_copy(update={"log_level": "debug"}))))
+    assert levels == ["DEBUG"]
 
 
 async def test_what_comes_before_the_router_exists_is_not_lost(table):
