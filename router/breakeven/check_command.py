@@ -16,7 +16,7 @@ from breakeven.config import BackendAddress, Settings
 from breakeven.engine_client import EngineClient, EngineError
 from breakeven.fleet import ProbeFailed
 from breakeven.key_file import keys_in_force
-from breakeven.tls import client_context, engine_context
+from breakeven.tls import client_context, engine_context, require_engine_files
 from breakeven_policies.snapshot import PoolKind
 
 
@@ -25,6 +25,7 @@ def check(settings: Settings, *, probe: bool, say: Callable[[str], object]) -> i
     findings = judge_settings(settings)
     keys_in_force(settings)
     client_context(settings)
+    require_engine_files(settings)
     for line in settings_table(settings):
         say(line)
     if probe:

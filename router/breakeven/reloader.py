@@ -57,13 +57,19 @@ class Reloader:
     async def run(self) -> None:
         """Reload whenever there is a reason to, until cancelled."""
         while True:
-            if not await self._reason_came():
-                continue
-            # In a thread, as the looking is: a network disk that stalls, or a long file, must not hold up relays.
-            await asyncio.to_thread(self._files.take, watched_files(self._target.settings))
-            result = await self._reload()
-            await asyncio.to_thread(self._files.note, watched_files(self._target.settings))
-            self._told(result)
+            try:
+                if await self._reason_came():
+                    await self._read_again()
+            except RuntimeError as error:  # no thread can be had now, which must not end a router that serves
+                LOG.error("configuration not looked at: %s", error)
+                await asyncio.sleep(self._look_s)
+
+    async def _read_again(self) -> None:
+        # In a thread, as the looking is: a network disk that stalls, or a long file, must not hold up relays.
+        await asyncio.to_thread(self._files.take, watched_files(self._target.settings))
+        result = await self._reload()
+        await asyncio.to_thread(self._files.note, watched_files(self._target.settings))
+        self._told(result)
 
     async def _reason_came(self) -> bool:
         try:

@@ -27,7 +27,7 @@ class Roster:
 
     def reconfigure(self, settings: Settings, *, router_has_keys: bool) -> None:
         """Reach the engines of these settings from now on."""
-        before, self.engines = self.engines, {}
+        before = self.engines
         makings = {
             address.name: (
                 address,

@@ -33,7 +33,7 @@ from breakeven.recorders import CannotTraceError, UnwritableError, open_recorder
 from breakeven.reload import Plan, plan_of
 from breakeven.reloader import Reloader
 from breakeven.sights import Sights
-from breakeven.tls import ServerTls, client_context, engine_context
+from breakeven.tls import ServerTls, client_context, require_engine_files
 from breakeven_policies.policy import Policy
 from breakeven_policies.snapshot import Health
 
@@ -201,9 +201,8 @@ class Router:
         """
         plan = plan_of(self.settings, settings)
         keys, context = keys_in_force(plan.settings), client_context(plan.settings)
-        for trust in {address.trust for address in plan.settings.addresses() if address.tls}:
-            engine_context(trust)  # ConfigError here, where nothing has changed yet
         answers = await ask_once(plan.unasked, plan.settings.probe_timeout_s)
+        require_engine_files(plan.settings)  # after the asking, which takes seconds: half a reload would be the worst
         # From here on everything happens in one turn of the loop: no request sees half of it.
         self.take_over(plan, keys, context)
         for answer in answers:
@@ -333,13 +332,13 @@ async def serve(settings: Settings, reread: Callable[[], Settings], make: type[R
         except UnwritableError as unwritable:
             raise StartError(f"{unwritable}: {reason(unwritable.error)}") from None
         router = make(settings, recorder, tracing=tracing)
-        for finding in judge_settings(settings):
-            LOG.warning("%s", finding.text)
-        await router.start()
         reloader = Reloader(
             router, reread, lambda result: router.metrics.config_reloaded(result, utc_now().timestamp())
         )
-        loop.add_signal_handler(signal.SIGHUP, reloader.ask)
+        loop.add_signal_handler(signal.SIGHUP, reloader.ask)  # before the start of workers: unheard, it would end us
+        for finding in judge_settings(settings):
+            LOG.warning("%s", finding.text)
+        await router.start()
         reloading = asyncio.create_task(reloader.run(), name="reload")
         calm_collector()
         sys.stderr.write(ready_line(settings, router.port, router.admin_port))

@@ -1,13 +1,14 @@
 """`breakeven.check_command`: live engines are asked, and the exit code tells scripts what people read."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from breakeven.check_command import ask, ask_engines, check
 from breakeven.config import BackendAddress, Settings
-from breakeven.config_sources import build_settings
+from breakeven.config_sources import ConfigError, build_settings
 from breakeven_policies.snapshot import PoolKind
 from tests.router.scripted_engine import free_port, says, scripted_engine
 
@@ -73,6 +74,12 @@ def test_without_probing_only_the_configuration_is_judged() -> None:
     assert check(settings(baseline="http://a:1", speculative="http://b:2"), probe=False, say=said.append) == 0
     assert said[0] == "policy threshold, threshold 1"
     assert said[-1] == "0 problems, 0 warnings; --probe asks the engines too"
+
+
+def test_a_file_by_which_engines_are_met_is_a_mistake_also_where_nobody_asks_them(tmp_path: Path) -> None:
+    pool = {"name": "p", "kind": "plain", "backends": ["https://a:1"], "tls": {"ca": str(tmp_path / "missing")}}
+    with pytest.raises(ConfigError, match=r"tls\.ca: .*missing: cannot read it"):
+        check(settings(pools=[pool]), probe=False, say=lambda _: None)
 
 
 def test_a_warning_does_not_fail_and_a_problem_does() -> None:

@@ -100,6 +100,27 @@ async def test_a_fault_of_ours_does_not_end_the_watching(caplog: pytest.LogCaptu
     assert "a fault" in caplog.text
 
 
+async def test_a_moment_without_threads_does_not_end_the_watching(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    in_thread = asyncio.to_thread
+    failures = iter(["can't start new thread"])
+
+    async def sometimes(*arguments: Any) -> Any:
+        for failure in failures:
+            raise RuntimeError(failure)
+        return await in_thread(*arguments)
+
+    async with reloading(Target(settings()), settings) as (reloader, told):
+        monkeypatch.setattr(asyncio, "to_thread", sometimes)
+        async with asyncio.timeout(10):
+            while not caplog.records:  # noqa: ASYNC110  # a log tells nobody
+                await asyncio.sleep(LOOK_S)
+        reloader.ask()
+        assert await told.next() is ReloadResult.SUCCESS
+    assert "can't start new thread" in caplog.text
+
+
 async def test_what_has_changed_and_what_takes_a_restart_is_said(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="breakeven.reloader")
     async with reloading(Target(settings()), lambda: settings(threshold=0.5, port=1)) as (reloader, told):

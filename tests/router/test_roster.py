@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from breakeven.config import Settings
-from breakeven.config_sources import build_settings
+from breakeven.config_sources import ConfigError, build_settings
 from breakeven.relay import Engine
 from breakeven.roster import Roster
 from breakeven.upstream import Connection, NoConnection
@@ -92,6 +92,11 @@ def test_an_engine_whose_authority_has_changed_is_reached_anew(tmp_path: Path) -
     before = made.engines["p-0"]
     made.reconfigure(build_settings(Settings, {"pools": [pool]}), router_has_keys=False)
     assert made.engines["p-0"] is before
+    kept = authority.file.rename(tmp_path / "kept")
+    with pytest.raises(ConfigError):
+        made.reconfigure(build_settings(Settings, {"pools": [pool]}), router_has_keys=False)
+    assert made.engines["p-0"] is before
+    kept.rename(authority.file)
     other.file.replace(authority.file)
     made.reconfigure(build_settings(Settings, {"pools": [pool]}), router_has_keys=False)
     assert made.engines["p-0"] is not before

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import resource
+import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from breakeven.clock import utc_now
 from breakeven.config import Settings
 from breakeven.config_sources import build_settings
 from breakeven.recorder import Recorder, lines_to
-from breakeven.wiring import OPEN_FILES_MIN, Router, StartError, bind, raise_open_files, ready_line, reason
+from breakeven.wiring import OPEN_FILES_MIN, Router, StartError, bind, raise_open_files, ready_line, reason, serve
 from tests.router.scripted_engine import free_port, never, says, scripted_engine
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
@@ -245,3 +246,16 @@ def test_enough_descriptors_are_nothing_to_talk_about(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (OPEN_FILES_MIN, OPEN_FILES_MIN))
     raise_open_files()
     assert caplog.text == ""
+
+
+async def test_a_hang_up_while_the_router_starts_does_not_end_it() -> None:
+    handlers: list[Any] = []
+
+    class Starting(Router):
+        async def start(self) -> None:
+            handlers.append(signal.getsignal(signal.SIGHUP))
+            raise StartError
+
+    with pytest.raises(StartError):
+        await serve(settings(), settings, Starting)
+    assert handlers != [signal.SIG_DFL]
