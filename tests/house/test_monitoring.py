@@ -47,6 +47,9 @@ REQUESTS = (
 )
 """Both pools, both ways to answer, a capability rule and a refusal."""
 
+CLIENTS = 3
+"""One more than the engines may have requests, so that some have to wait."""
+
 WINDOW = "30s"
 """What Grafana puts in for its rate window: several times the scrape interval of the test."""
 
@@ -84,7 +87,7 @@ async def load(port):
 
 @asynccontextmanager
 async def under_load(port):
-    task = asyncio.create_task(load(port))
+    task = asyncio.gather(*(load(port) for _ in range(CLIENTS)))
     try:
         yield task
     finally:
@@ -96,7 +99,8 @@ async def under_load(port):
 async def counted(router):
     """Whether every kind of request, and two scrapes under load, have left their mark on the metrics page."""
     samples = await router.samples()
-    return total(samples, "breakeven_engine_acceptance_length") and all(
+    found = ("breakeven_engine_acceptance_length", "breakeven_queue_wait_seconds_count")
+    return all(total(samples, name) for name in found) and all(
         total(samples, "breakeven_requests_total", pool=pool) for pool in ("baseline", "speculative", "none")
     )
 
@@ -111,7 +115,7 @@ async def site(tmp_path_factory):
         }
         ports = {pool: int((await server.ready())[1]) for pool, server in started.items()}
         addresses = {pool: [f"http://127.0.0.1:{port}"] for pool, port in ports.items()}
-        router = Router(folder, {**addresses, "access_log": "off"})
+        router = Router(folder, {**addresses, "access_log": "off", "max_in_flight": 1})
         try:
             await router.start()
             await router.settled()
