@@ -69,14 +69,14 @@ class Queued:
         """Ask the policy anew, on the fleet as it is now."""
         try:
             route = self._house.decide(self._viewed, self._visit.record)
-        except ApiError as error:
+            if route is None:
+                return None
+            self._stop()
+            self._go(route)
+        except ApiError as error:  # also of going: a body may be one in which the model cannot be renamed
             self._stop()
             self._house.refuse(self._visit, error)
             return Waited.REFUSED
-        if route is None:
-            return None
-        self._stop()
-        self._go(route)
         return Waited.SERVED
 
     def too_late(self) -> None:

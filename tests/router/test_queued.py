@@ -7,7 +7,7 @@ import pytest
 
 from breakeven.admission import Admission
 from breakeven.body import Viewed
-from breakeven.errors import ApiError, no_backend
+from breakeven.errors import ApiError, invalid_request, no_backend
 from breakeven.queued import Queued
 from breakeven.record import RequestRecord, Waited
 from breakeven_policies.decision import Reason, Route, Target
@@ -87,6 +87,20 @@ async def test_where_the_last_engine_went_down_meanwhile_it_is_refused_at_once(h
     house.line.ask()
     assert house.told == [(503, "no_backend", 1)]
     assert [how for how, _ in house.watcher.waits] == [Waited.REFUSED]
+    house.line.close()
+
+
+async def test_one_that_cannot_be_sent_after_all_is_refused_and_keeps_nobody_waiting(house: House) -> None:
+    def refuse(_: Route) -> None:
+        raise invalid_request("A request for an alias of a model must be in UTF-8.")
+
+    hopeless, _ = house.request()
+    hopeless._go = refuse
+    house.request()
+    house.decision = ROUTE
+    house.line.ask()
+    assert house.told == [(400, "invalid_request", None), ROUTE]
+    assert [how for how, _ in house.watcher.waits] == [Waited.REFUSED, Waited.SERVED]
     house.line.close()
 
 
