@@ -410,9 +410,10 @@ class Fleet:
         if event.unasked:
             return
         state.failures += 1
+        restarts = event.refused or (event.loading and state.ejected)  # one that is forgiven must not look ready
         if event.refused or event.loading:
             state.forgive()
-        if event.refused or state.health is not Health.READY or state.failures >= self._probe_failures_max:
+        if restarts or state.health is not Health.READY or state.failures >= self._probe_failures_max:
             self._become(state, Health.LOADING if event.loading else Health.DOWN)
 
     def _scraped(self, state: BackendState, event: Scraped) -> None:
@@ -426,6 +427,7 @@ class Fleet:
     def _signals_forgotten(self, state: BackendState, _event: SignalsForgotten) -> None:
         state.signals = None
         state.scraped_at_s = None
+        state.progress = ()
 
     def _models_listed(self, state: BackendState, event: ModelsListed) -> None:
         state.models = event.models
@@ -492,4 +494,5 @@ class Fleet:
             # what may be routed there from the first good probe on, and for whom a refusal is "later" and not "never".
             state.signals = None
             state.scraped_at_s = None
+            state.progress = ()  # nobody saw it stand still: that it holds requests for so long is to be seen anew
         self.on_health(self._specs[state.pool].name, state.name, state.shown)

@@ -372,6 +372,28 @@ def test_the_time_without_a_token_counts_from_the_last_one_or_from_the_first_req
 
 
 @pytest.mark.parametrize(
+    "unseen",
+    [
+        (SignalsForgotten("spec-0"),),
+        (ProbeFailed("spec-0", "refused", refused=True), ProbeSucceeded("spec-0")),
+    ],
+    ids=["metrics", "engine"],
+)
+def test_nobody_is_frozen_for_the_time_in_which_nobody_looked(
+    strict: Watched, unseen: tuple[SignalsForgotten | ProbeFailed | ProbeSucceeded, ...]
+) -> None:
+    strict.scrape(0.0, 5.0, running=0.0)
+    for event in unseen:
+        strict.fleet.apply(event)
+    strict.fleet.apply(Started("spec-0"))
+    for now_s in (60.0, 69.9):
+        strict.scrape(now_s, 5.0)
+        assert strict.of("spec-0").health is Health.READY
+    strict.scrape(70.0, 5.0)
+    assert strict.of("spec-0").health is Health.EJECTED
+
+
+@pytest.mark.parametrize(
     "gone",
     [
         ConnectRefused("spec-0"),
@@ -385,6 +407,14 @@ def test_a_restarted_engine_is_another_one(strict: Watched, gone: ConnectRefused
     for _ in range(3):
         strict.fleet.apply(ProbeSucceeded("spec-0"))
     assert strict.of("spec-0").health is Health.READY
+
+
+def test_an_ejected_engine_that_loads_again_is_loading_at_once_and_everybody_hears_so(strict: Watched) -> None:
+    strict.request("spec-0", False, False, False)
+    strict.fleet.apply(ProbeFailed("spec-0", "503", loading=True))
+    assert strict.of("spec-0").health is Health.LOADING
+    strict.fleet.apply(ProbeSucceeded("spec-0"))
+    assert [change[2] for change in strict.changes] == [Health.EJECTED, Health.LOADING, Health.READY]
 
 
 def test_an_ejected_engine_that_misses_health_checks_as_well_comes_back_ejected(strict: Watched) -> None:
