@@ -209,7 +209,10 @@ def is_sampled(ticket: float, share: float) -> bool:
 def readable(text: str) -> str | Any:
     """A client's word, short and escaped: it must not steer the terminal of whoever reads it, nor break the encoder."""
     short = text[:MODEL_CHARACTERS_MAX]
-    return short if short.isascii() and short.isprintable() else Raw(json.dumps(short).encode("ascii"))
+    if short.isascii() and short.isprintable():
+        return short
+    whole = short.encode("utf-8", "replace").decode()  # half a character, which JSON can spell and few readers take
+    return Raw(json.dumps(whole).encode("ascii"))
 
 
 def _decided(decision: Decision) -> _Decided:

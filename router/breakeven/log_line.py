@@ -91,4 +91,7 @@ def readable(model: str | None) -> str | Raw | None:
     if model is None:
         return None
     short = model[:MODEL_CHARACTERS_MAX]
-    return short if short.isascii() and short.isprintable() else Raw(json.dumps(short).encode("ascii"))
+    if short.isascii() and short.isprintable():
+        return short
+    whole = short.encode("utf-8", "replace").decode()  # half a character, which JSON can spell and few readers take
+    return Raw(json.dumps(whole).encode("ascii"))

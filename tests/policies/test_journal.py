@@ -155,7 +155,13 @@ def test_any_model_name_gives_one_bounded_line_of_ascii(model: str) -> None:
     written = line(replace(request(max_output_tokens=10**4000), model=model), pair())
     assert written[:-1].decode("ascii").isprintable()
     assert written.endswith(b"\n")
-    assert json.loads(written)["request"]["model"] == model[:MODEL_CHARACTERS_MAX]
+    assert json.loads(written)["request"]["model"] == model[:MODEL_CHARACTERS_MAX].replace("\ud83d", "?")
+
+
+@pytest.mark.parametrize("model", ["\ud83d\n\x00é", "\x7f" * 201, ""])
+def test_a_line_can_be_read_whatever_the_model_is_called(model: str) -> None:
+    read = decode(line(request(model=model, max_output_tokens=10**30), pair())).considered.request
+    assert read.model == model[:MODEL_CHARACTERS_MAX].replace("\ud83d", "?")
     assert readable("llama") == "llama"
 
 
