@@ -22,20 +22,30 @@ Bytes under way have no such limit here: a client that reads nothing for long is
 """
 
 
+Option = tuple[int, int, int]
+"""A level, an option of it, and its value, as `setsockopt` takes them."""
+
+
 def watch_engine(connection: socket.socket) -> None:
     """Towards an engine."""
-    _probe(connection, ENGINE_IDLE_S, ENGINE_INTERVAL_S, ENGINE_PROBES)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, ENGINE_UNANSWERED_MS)
+    _set(connection, ENGINE_OPTIONS)
 
 
 def watch_clients(listening: socket.socket) -> None:
     """For every client: a connection has from the start what its listening socket was given, at no cost of its own."""
-    _probe(listening, CLIENT_IDLE_S, CLIENT_INTERVAL_S, CLIENT_PROBES)
+    _set(listening, CLIENT_OPTIONS)
 
 
-def _probe(tcp: socket.socket, idle_s: int, interval_s: int, probes: int) -> None:
-    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+def engine_options() -> tuple[Option, ...]:
+    """Of what this system knows."""
+    options = _probing(ENGINE_IDLE_S, ENGINE_INTERVAL_S, ENGINE_PROBES)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+        options += ((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, ENGINE_UNANSWERED_MS),)
+    return options
+
+
+def _probing(idle_s: int, interval_s: int, probes: int) -> tuple[Option, ...]:
+    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     # macOS knows the time until the first probe under another name, and older systems none of the three.
     for names, value in (
         (("TCP_KEEPIDLE", "TCP_KEEPALIVE"), idle_s),
@@ -44,4 +54,18 @@ def _probe(tcp: socket.socket, idle_s: int, interval_s: int, probes: int) -> Non
     ):
         option = next((getattr(socket, name) for name in names if hasattr(socket, name)), None)
         if option is not None:
-            tcp.setsockopt(socket.IPPROTO_TCP, option, value)
+            options.append((socket.IPPROTO_TCP, option, value))
+    return tuple(options)
+
+
+ENGINE_OPTIONS, CLIENT_OPTIONS = engine_options(), _probing(CLIENT_IDLE_S, CLIENT_INTERVAL_S, CLIENT_PROBES)
+
+
+def _set(tcp: socket.socket, options: tuple[Option, ...]) -> None:
+    """All of them through one object: what uvloop gives out makes a socket of its own for each (16 against 6 µs for all five)."""
+    one = socket.SocketType(socket.AF_INET, socket.SOCK_STREAM, 0, tcp.fileno())  # whose family nobody asks for
+    try:
+        for option in options:
+            one.setsockopt(*option)
+    finally:
+        one.detach()

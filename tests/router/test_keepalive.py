@@ -47,6 +47,7 @@ def test_where_a_system_knows_less_what_it_knows_is_set(monkeypatch: pytest.Monk
         monkeypatch.delattr(socket, name)
         if name == "TCP_KEEPIDLE":
             monkeypatch.setattr(keepalive.socket, "TCP_KEEPALIVE", value, raising=False)  # macOS's name
+    monkeypatch.setattr(keepalive, "ENGINE_OPTIONS", keepalive.engine_options())
     with socket.socket() as tcp:
         watch_engine(tcp)
         assert tcp.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == on
