@@ -38,6 +38,8 @@ def client_context(settings: Settings) -> ssl.SSLContext | None:
     if settings.tls_client_ca is not None:
         _load_authorities(context, settings.tls_client_ca, "tls_client_ca")
         context.verify_mode = ssl.CERT_REQUIRED
+        # Who resumes a session shows no certificate, and gets the next one with it: let in once would be for ever.
+        context.num_tickets = 0
     return context
 
 

@@ -30,11 +30,11 @@ def mistake(**values: Any) -> str:
     return line
 
 
-def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject:
+def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, session: ssl.SSLSession | None = None) -> ssl.SSLObject:
     """A whole handshake in memory; the client's side."""
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     ours = server.wrap_bio(up, down, server_side=True)
-    theirs = client.wrap_bio(down, up, server_hostname="127.0.0.1")
+    theirs = client.wrap_bio(down, up, server_hostname="127.0.0.1", session=session)
     for _ in range(6):
         for side in (theirs, ours):
             try:
@@ -42,6 +42,8 @@ def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject
             except ssl.SSLWantReadError:
                 continue
     ours.do_handshake()
+    ours.write(b"x")
+    assert theirs.read(1) == b"x"  # and with it tickets of TLS 1.3, where there are any
     return theirs
 
 
@@ -129,6 +131,25 @@ def test_clients_need_a_certificate_of_the_authority_of_the_moment(authority: Au
     shake_hands(served.context, showing(others.pair()))
     with pytest.raises(ssl.SSLError):
         shake_hands(served.context, showing(authority.pair()))
+
+
+def test_who_was_let_in_by_an_authority_comes_in_no_more_when_that_is_exchanged(
+    authority: Authority, tmp_path: Path
+) -> None:
+    own, pair = authority.pair(), authority.pair()
+    given = {"tls_cert": own.cert, "tls_key": own.key}
+    contexts = [
+        client_context(settings(**given, tls_client_ca=ca))
+        for ca in (authority.file, Authority(tmp_path, "other").file)
+    ]
+    assert contexts[0] is not None
+    assert contexts[1] is not None
+    served = ServerTls(contexts[0])
+    client = engine_context(EngineTrust(authority.file, pair.cert, pair.key))
+    session = shake_hands(served.context, client).session
+    served.take(contexts[1])
+    with pytest.raises(ssl.SSLError):
+        shake_hands(served.context, client, session)
 
 
 def test_an_engine_of_an_unknown_authority_is_trusted_only_where_that_is_wanted(
