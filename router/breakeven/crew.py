@@ -112,6 +112,7 @@ class Crew:
         rows: list[Row],
         clock: Clock,
         *,
+        keys: ApiKeys | None = None,
         greet: Callable[[Worker], None],
         hear: Callable[[Worker, Message], None],
         on_replaced: Callable[[], None],
@@ -119,6 +120,7 @@ class Crew:
     ) -> None:
         self._command = command
         self._settings = settings_of_workers(settings)
+        self._keys = keys
         self._table = table
         self._rows = rows
         self._now = clock
@@ -163,10 +165,10 @@ class Crew:
         return bound
 
     def reconfigure(self, settings: Settings, keys: ApiKeys | None) -> None:
-        """Have all workers, and those that come, serve by these settings; they read the keys themselves."""
-        del keys
+        """Have all workers, and those that come, serve by these settings and keys."""
         self._settings = settings_of_workers(settings)
-        self.tell(Reconfigured(pickle.dumps(self._settings)))
+        self._keys = keys
+        self.tell(Reconfigured(pickle.dumps((self._settings, self._keys))))
 
     def part(self) -> None:
         """Not ready any more; clients are still accepted."""
@@ -293,7 +295,7 @@ class Crew:
         attending = asyncio.create_task(self._attend(worker))
         self._tasks.add(attending)
         attending.add_done_callback(self._tasks.discard)
-        settings = pickle.dumps(self._settings)
+        settings = pickle.dumps((self._settings, self._keys))
         worker.send(Assignment(number, settings, sockets, self._table, row, len(self._rows)))
         self._greet(worker)
         if self._parting:

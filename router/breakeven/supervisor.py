@@ -26,6 +26,7 @@ from breakeven.fleet import (
     SignalsForgotten,
 )
 from breakeven.in_flight import InFlight
+from breakeven.key_file import keys_in_force
 from breakeven.metric_table import ATTEMPTS
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
@@ -84,6 +85,7 @@ class Supervisor(Router):
             self._table,
             self._rows,
             self._clock,
+            keys=keys_in_force(self.settings),
             greet=self._greet,
             hear=self._hear,
             on_replaced=self.metrics.worker_replaced,

@@ -127,7 +127,7 @@ class Router:
         self._prober = self._make_prober(addresses, rhythm_of(settings), listeners)
         proxy = Proxy(
             settings=settings,
-            keys=keys_in_force(settings),
+            keys=self._read_keys(settings),
             tls=context,
             fleet=self.fleet,
             policy=self._policy,
@@ -155,6 +155,9 @@ class Router:
         self._tasks: list[asyncio.Task[None]] = []
 
     # -- what a supervisor or a worker does otherwise
+
+    def _read_keys(self, settings: Settings) -> ApiKeys | None:
+        return keys_in_force(settings)
 
     def _make_metrics(self, specs: tuple[PoolSpec, ...]) -> Metrics:
         return Metrics(specs)

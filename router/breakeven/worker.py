@@ -16,13 +16,13 @@ import socket
 import sys
 from contextlib import ExitStack
 
+from breakeven.api_keys import ApiKeys
 from breakeven.channel import Channel
 from breakeven.clock import utc_now
 from breakeven.config import BackendAddress, Settings
 from breakeven.config_sources import ConfigError
 from breakeven.fleet import Believed, Ejection, Fleet, ModelsListed, PoolSpec, Scraped, SignalsForgotten
 from breakeven.in_flight import InFlight
-from breakeven.key_file import keys_in_force
 from breakeven.metrics import Metrics
 from breakeven.mirror import Mirror
 from breakeven.model_cards import ModelDirectory
@@ -110,7 +110,9 @@ class WorkerRouter(Router):
         tracing: Tracing | None,
         assignment: Assignment,
         channel: Channel,
+        keys: ApiKeys | None = None,
     ) -> None:
+        self._first_keys = keys
         rows = rows_of(assignment.table, assignment.rows)
         self._row = rows.pop(assignment.row)
         self._other_rows = rows
@@ -120,6 +122,10 @@ class WorkerRouter(Router):
         self._serving: Proxy
         super().__init__(settings, recorder, tracing=tracing)
         self._sockets = [socket.socket(fileno=descriptor) for descriptor in assignment.sockets]
+
+    def _read_keys(self, settings: Settings) -> ApiKeys | None:
+        del settings  # the supervisor has read them
+        return self._first_keys
 
     def _make_metrics(self, specs: tuple[PoolSpec, ...]) -> Metrics:
         return Metrics(specs, self._row)
@@ -155,16 +161,16 @@ class WorkerRouter(Router):
         elif isinstance(message, Well):
             self._questions.answer(message)
         elif isinstance(message, Reconfigured):
-            self._take(pickle.loads(message.settings))  # noqa: S301  # from the process that started this one
+            self._take(*pickle.loads(message.settings))  # noqa: S301  # from the process that started this one
         elif isinstance(message, Part):
             self._draining = True
             self._serving.part()
 
-    def _take(self, settings: Settings) -> None:
-        """The supervisor has read these settings, files included, a moment ago; only the files are read once more."""
+    def _take(self, settings: Settings, keys: ApiKeys | None) -> None:
+        """The supervisor has read these settings, files included, a moment ago; certificates are read once more."""
         plan = plan_of(self.settings, settings)
         try:
-            keys, context = keys_in_force(settings), client_context(settings)
+            context = client_context(settings)
             require_engine_files(settings)
         except ConfigError as error:
             LOG.error("configuration not reloaded: %s", error)  # a mistake of a person, no fault
@@ -230,12 +236,13 @@ async def work(end: socket.socket) -> None:
     assignment = await life.assigned
     if assignment is None:
         return
-    settings: Settings = pickle.loads(assignment.settings)  # noqa: S301  # from the process that started this one
+    settings: Settings
+    settings, keys = pickle.loads(assignment.settings)  # noqa: S301  # from the process that started this one
     start_logging(settings.log_level, f"worker {assignment.number}: ")
     with ExitStack() as stack:
         recorder = stack.enter_context(open_recorders(settings, utc_now))
         tracing = stack.enter_context(open_tracing(settings, utc_now))
-        router = WorkerRouter(settings, recorder, tracing, assignment, life.channel)
+        router = WorkerRouter(settings, recorder, tracing, assignment, life.channel, keys)
         life.begin(router)
         await router.start()
         calm_collector()

@@ -20,7 +20,8 @@ _LENGTH_BYTES = 4
 class Assignment(Struct, frozen=True, tag=True):
     """The first message. `sockets` and `table` are descriptors that the worker inherited; `settings` are pickled.
 
-    `row` is the worker's own of the `rows` rows in the table.
+    With them are the keys in force: a worker that comes while their file cannot be used serves by those of before, as
+    all do. `row` is the worker's own of the `rows` rows in the table.
     """
 
     number: int
@@ -50,7 +51,7 @@ class Part(Struct, frozen=True, tag=True):
 
 
 class Reconfigured(Struct, frozen=True, tag=True):
-    """Other settings are in force, pickled."""
+    """Other settings and keys are in force, pickled likewise."""
 
     settings: bytes
 

@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from breakeven.api_keys import ApiKeys
 from breakeven.config import Settings
 from breakeven.fleet import Believed, ConnectRefused, Scraped, Started
+from breakeven.headers import Headers
 from breakeven.recorder import Recorder
 from breakeven.shared_table import new_table, rows_of
 from breakeven.worker import Life, Questions, WorkerRouter
@@ -45,10 +47,10 @@ def table():
     os.close(descriptor)
 
 
-def a_worker(table, row=1):
+def a_worker(table, row=1, settings=SETTINGS, keys=None):
     channel = Sent()
     recorder = Recorder(None, lambda: datetime.now(UTC))
-    return WorkerRouter(SETTINGS, recorder, None, Assignment(1, b"", (), table, row, 3), channel), channel
+    return WorkerRouter(settings, recorder, None, Assignment(1, b"", (), table, row, 3), channel, keys), channel
 
 
 async def test_it_believes_shows_and_lists_what_it_is_told(table):
@@ -105,13 +107,25 @@ async def test_the_level_of_the_log_is_that_of_the_settings_which_it_is_told(tab
     levels = []
     monkeypatch.setattr(logging.getLogger(), "setLevel", levels.append)
     router, _ = a_worker(table)
-    router.hear(Reconfigured(pickle.dumps(SETTINGS.model_copy(update={"log_level": "debug"}))))
+    router.hear(Reconfigured(pickle.dumps((SETTINGS.model_copy(update={"log_level": "debug"}), None))))
     assert levels == ["DEBUG"]
+
+
+async def test_its_keys_are_those_of_the_supervisor_whatever_has_become_of_their_file(table, tmp_path):
+    settings = SETTINGS.model_copy(update={"api_keys_file": tmp_path / "gone"})
+    router, _ = a_worker(table, settings=settings, keys=ApiKeys({"first": "sk-1"}))
+
+    def holder(key):
+        return router._serving._keys.holder(Headers([(b"x-api-key", key)]))
+
+    assert (holder(b"sk-1"), holder(b"sk-2")) == ("first", None)
+    router.hear(Reconfigured(pickle.dumps((settings, ApiKeys({"second": "sk-2"})))))
+    assert (holder(b"sk-1"), holder(b"sk-2")) == (None, "second")
 
 
 async def test_what_comes_before_the_router_exists_is_not_lost(table):
     life = Life()
-    life._hear(Assignment(1, pickle.dumps(SETTINGS), (), table, 1, 3))
+    life._hear(Assignment(1, b"", (), table, 1, 3))
     life._hear(Believed("baseline-0", Health.READY))
     assert (await life.assigned).number == 1
     router, _ = a_worker(table)
