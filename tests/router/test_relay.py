@@ -586,6 +586,17 @@ def test_the_record_tells_when_what_happened(stage: Stage) -> None:
     assert record.bytes_out == len(TOKEN + DONE)
 
 
+def test_the_head_of_an_engine_that_could_not_serve_is_no_first_byte(stage: Stage) -> None:
+    relay = stage.start("a", "b")
+    stage.connected(relay)
+    stage.answered(relay, 503, JSON, b"loading")
+    stage.now_s = 1.0
+    stage.connected(relay, "b")
+    relay.on_lost(stale=False)
+    assert stage.client.told == [("respond", 502)]
+    assert (stage.record.sent_s, stage.record.first_byte_s) == (1.0, None)
+
+
 def test_a_request_that_takes_too_long_is_held_against_an_engine_that_said_nothing(stage: Stage) -> None:
     relay = stage.start("a", "b")
     connection = stage.connected(relay)
