@@ -59,6 +59,9 @@ SETTING = re.compile(r"[a-z_]+(?=[:.\[])")
 SECRET = re.compile(r"_key$|^api_keys\b")
 """Settings whose values are shown to nobody."""
 
+WITH_SECRET = re.compile("key", re.IGNORECASE)
+"""Text that may well hold one: a pool whose api_key is inside, written where something else is expected."""
+
 SettingsT = TypeVar("SettingsT", bound=BaseSettings)
 
 
@@ -176,5 +179,12 @@ def describe(detail: ErrorDetails) -> str:
     if detail["type"] == "value_error":
         expected = str(detail["ctx"]["error"])
     elif detail["type"] in EXPECTATIONS and detail["type"] not in SELF_EVIDENT and not SECRET.search(key):
-        expected += f", got {shown(str(detail['input']))}"
+        expected += _got(detail["input"])
     return f"{key}: {expected}" if key else expected
+
+
+def _got(value: object) -> str:
+    """What was given instead. Of a structure only its kind: a pool in the wrong place holds the key of its engines."""
+    if isinstance(value, Mapping | list):
+        return f", got {'key: value pairs' if isinstance(value, Mapping) else 'a list'}"
+    return "" if WITH_SECRET.search(str(value)) else f", got {shown(str(value))}"

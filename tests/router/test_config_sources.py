@@ -177,6 +177,20 @@ def test_a_secret_of_the_wrong_kind_is_not_repeated(tmp_path: Path) -> None:
     assert line == f"admin_key: expected text (from {path})"
 
 
+@pytest.mark.parametrize(
+    ("pools", "line"),
+    [
+        ("{name: p, api_key: hunter2}", "pools: expected a list, got key: value pairs"),
+        ("[[p, hunter2]]", "pools[0]: expected key: value pairs, got a list"),
+        ("['api_key: hunter2']", "pools[0]: expected key: value pairs"),
+        ("[p]", "pools[0]: expected key: value pairs, got 'p'"),
+    ],
+)
+def test_a_secret_inside_something_in_the_wrong_place_is_not_repeated(tmp_path: Path, pools: str, line: str) -> None:
+    path = file_with(tmp_path, f"pools: {pools}\n")
+    assert lines_of(config=path) == (f"{line} (from {path})",)
+
+
 def test_a_long_value_is_shown_in_part() -> None:
     (line,) = lines_of(baseline="http://a:1", port="9" * 5000)
     assert len(line) < 200
