@@ -6,11 +6,18 @@ from breakeven.admission import Admission
 from breakeven.exchange import Exchange
 from breakeven.fleet import Fleet
 from breakeven.record import Waited
+from breakeven_policies.snapshot import Health
 
 
 def finds_place(exchange: Exchange, fleet: Fleet) -> bool:
-    """Turn to the first backend left in the ranking that may have a further request."""
-    for target in exchange.left:
+    """Turn to the first backend left in the ranking that may have a further request.
+
+    The ranking is as old as the first attempt, and an engine may have been drained or ejected since: those that are
+    not ready come into question only where all that are left are so.
+    """
+    known = [target for target in exchange.left if fleet.knows(target.backend)]
+    ready = [target for target in known if fleet.health(target.backend) is Health.READY]
+    for target in ready or exchange.left:
         if fleet.has_room(target.backend):
             exchange.turn_to(target)
             return True

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from breakeven.exchange import Exchange
-from breakeven.fleet import Finished, Started
+from breakeven.fleet import ConnectRefused, Drained, Finished, Started
 from breakeven.further_attempt import finds_place
 from breakeven.record import Outcome
 from breakeven.relay import Relay
@@ -60,6 +60,19 @@ async def test_it_passes_over_a_full_engine_for_one_that_has_room(stage: Stage) 
     full(stage, "b")
     assert not finds_place(exchange, stage.fleet)
     assert exchange.target.backend == "b"
+
+
+@pytest.mark.parametrize("event", [Drained("a"), ConnectRefused("a")], ids=["drained", "down"])
+async def test_one_that_is_not_ready_any_more_comes_last(stage: Stage, event: Drained | ConnectRefused) -> None:
+    exchange = Exchange(tuple(Target("p", name) for name in "ab"))
+    stage.fleet.apply(event)
+    assert finds_place(exchange, stage.fleet)
+    assert [target.backend for target in exchange.left] == ["b", "a"]
+    full(stage, "b")
+    assert not finds_place(exchange, stage.fleet)
+    stage.fleet.apply(ConnectRefused("b"))
+    assert finds_place(exchange, stage.fleet)
+    assert exchange.target.backend == "a"
 
 
 async def test_a_client_that_leaves_while_it_waits_frees_its_place_in_the_queue(stage: Stage) -> None:
