@@ -245,6 +245,7 @@ async def changing(fleet: Fleet, admin_key: str | None, peer: str) -> AsyncItera
         (None, "10.0.0.1", {}, 403, "admin_key_required"),
         (None, "127.0.0.1", {"origin": "https://elsewhere.test"}, 403, "foreign_origin"),
         (None, "127.0.0.1", {"origin": "null"}, 403, "foreign_origin"),
+        (None, "127.0.0.1", {"origin": "http://rebound.test:81", "host": "rebound.test:81"}, 403, "foreign_origin"),
         ("k", "127.0.0.1", {}, 401, "invalid_api_key"),
         ("k", "10.0.0.1", {"authorization": "Bearer x"}, 401, "invalid_api_key"),
     ],
@@ -265,7 +266,9 @@ async def test_who_may_not_drain_an_engine_is_told_why(
     ("admin_key", "peer", "headers"),
     [
         (None, "127.0.0.1", {}),
-        (None, "::1", {"origin": "http://admin"}),
+        (None, "127.0.0.1", {"origin": "http://localhost:8081", "host": "localhost:8081"}),
+        (None, "::1", {"origin": "http://[::1]:8081", "host": "[::1]:8081"}),
+        ("k", "::1", {"authorization": "Bearer k", "origin": "http://admin"}),
         ("k", "10.0.0.1", {"authorization": "Bearer k"}),
     ],
 )
