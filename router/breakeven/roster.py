@@ -1,7 +1,8 @@
 """How to reach each configured engine: its connections, and what is the same for each of its requests.
 
 `engines` is replaced as a whole and never changed: a relay keeps to the engines among which its own was chosen. One
-that is configured no longer, or at another address, opens no more connections; what runs there finishes.
+that is configured no longer, or at another address, opens no more connections; what runs there finishes. One that is
+only reached otherwise from now on still opens them for relays that began before, which may have to turn to it.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,9 +43,10 @@ class Roster:
         self.engines = {
             name: before[name] if name in same else self._engine(*making[:4]) for name, making in makings.items()
         }
-        self._makings = makings
+        made, self._makings = self._makings, makings
         for name in before.keys() - same:
-            before[name].connections.retire()
+            stays = name in makings and _place(makings[name]) == _place(made[name])
+            before[name].connections.retire(opens=stays)
 
     def close(self) -> None:
         """Close idle connections."""
@@ -73,3 +75,8 @@ class Roster:
             accepts_gzip=address.accept_gzip,
             router_has_keys=router_has_keys,
         )
+
+
+def _place(making: Making) -> tuple[str, int, bool]:
+    address = making[0]
+    return address.host, address.port, address.tls

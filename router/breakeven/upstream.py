@@ -437,9 +437,12 @@ class ConnectionPool:
         """Start to open a connection; the receiver hears how that went."""
         return Opening(self, receiver, self._connect_timeout_s)
 
-    def retire(self) -> None:
-        """Open no more and keep none: the engine is configured no longer. What runs goes on."""
-        self._retired = True
+    def retire(self, *, opens: bool = False) -> None:
+        """Keep none: others are made otherwise. What runs goes on.
+
+        And open no more, unless it still `opens`: the engine is there, and relays that began may have to turn to it.
+        """
+        self._retired = not opens
         self._keepalive_s = 0.0
         self.close()
 

@@ -85,6 +85,23 @@ async def test_an_engine_that_is_gone_gets_no_connection_any_more() -> None:
     made.close()
 
 
+@pytest.mark.parametrize("router_has_keys", [False, True])
+async def test_a_relay_that_began_before_reaches_an_engine_that_stays(*, router_has_keys: bool) -> None:
+    listening = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    made = roster(settings(url))
+    before = made.engines["baseline-0"]
+    made.reconfigure(settings(url, connect_timeout_s=1), router_has_keys=router_has_keys)
+    assert made.engines["baseline-0"] is not before
+    (await before.connections.new_connection()).drop()
+    now = made.engines["baseline-0"]
+    made.reconfigure(settings("http://127.0.0.1:1"), router_has_keys=router_has_keys)
+    with pytest.raises(OSError, match="no longer configured"):
+        await now.connections.new_connection()
+    listening.close()
+    made.close()
+
+
 def test_an_engine_whose_authority_has_changed_is_reached_anew(tmp_path: Path) -> None:
     authority, other = Authority(tmp_path, "one"), Authority(tmp_path, "two")
     pool = {"name": "p", "kind": "plain", "backends": ["https://a:1"], "tls": {"ca": str(authority.file)}}
