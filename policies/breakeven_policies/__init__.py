@@ -3,6 +3,7 @@
 Everything travels one way. The router turns a body into a `RequestView` (`request`) and its fleet into a
 `FleetSnapshot` (`snapshot`); a policy (`policy` holds the contract, one file holds one policy: `threshold`, `pinned`,
 `least_loaded`) answers with a `Route` or a `Refuse` (`decision`). `capability` says which pool would refuse a
-request, `explain` shows the verdict on every pool, `prior` keeps the published figures that no engine of ours has
-confirmed.
+request, `explain` shows the verdict on every pool. A measured table (`measured`, `tables/`) says what a kind of pool
+did on known engines; `table_match` says whether it speaks of a given pool, and then `measurement` reads it. `prior`
+keeps the published figures that no engine of ours has confirmed.
 """

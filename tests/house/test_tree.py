@@ -25,6 +25,7 @@ OVER_MANY_SOURCES = {
 
 PUBLIC_HOSTS = {
     "www.apache.org": "the licence's own address",
+    "json-schema.org": "says which version of JSON Schema a schema is written in",
     "keepachangelog.com": "the form of the changelog",
 }
 """Outside addresses that may stand in the tree, each with the reason. No index of packages is among them."""
