@@ -45,7 +45,7 @@ def build(argument: str | None, threshold: float) -> Policy:
     if argument is None:
         return Threshold(threshold)
     temperature_max = float(argument)
-    if not isfinite(temperature_max):
-        message = f"threshold needs a finite temperature, got {argument!r}"
+    if not (isfinite(temperature_max) and temperature_max >= 0):  # below 0 lies no request: nothing would be speculated
+        message = f"threshold needs a finite temperature of 0 or more, got {argument!r}"
         raise ValueError(message)
     return Threshold(temperature_max, f"threshold:{temperature_max:g}")

@@ -128,8 +128,8 @@ def policy_of_flags(arguments: argparse.Namespace) -> Policy:
         temperature = float(threshold)
     except ValueError:
         temperature = nan
-    if not isfinite(temperature):
-        raise ConfigError(f"threshold: expected a finite number, got {shown(threshold)} (from --threshold)")
+    if not (isfinite(temperature) and temperature >= 0):
+        raise ConfigError(f"threshold: expected a finite number, at least 0, got {shown(threshold)} (from --threshold)")
     try:
         return build_policy(getattr(arguments, "policy", "threshold"), temperature)
     except ValueError as error:

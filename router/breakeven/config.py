@@ -19,7 +19,6 @@ from breakeven.config_values import (
     NAME_PATTERN,
     Address,
     AddressList,
-    Finite,
     Interval,
     Key,
     Method,
@@ -29,6 +28,7 @@ from breakeven.config_values import (
     PathList,
     Port,
     Seconds,
+    Temperature,
     TextMapping,
     Whole,
     parse_address,
@@ -214,7 +214,7 @@ class Settings(BaseSettings):
     workers: Whole = Field(1, ge=1, le=256, description="processes that serve; above 1 a supervisor leads them")
 
     policy: str = Field("threshold", description="threshold, pinned:POOL, least_loaded, or a module of your own")
-    threshold: Finite = Field(1.0, description="highest temperature that is still served with speculation")
+    threshold: Temperature = Field(1.0, description="highest temperature that is still served with speculation")
     aliases: TextMapping = Field({}, description="further names for models, each as alias=model")
     models: Annotated[dict[str, ModelConfig], NoDecode, BeforeValidator(yaml_value)] = Field(
         {}, description="per model: defaults {temperature, top_p, top_k, min_p} that its engine fills in"

@@ -114,6 +114,12 @@ def _finite(value: float) -> float:
     return value
 
 
+def _temperature(value: float) -> float:
+    if value < 0:
+        reject(f"expected at least 0, got {value:g}: no request has a lower temperature, so nothing would be speculated")
+    return value
+
+
 def _address(url: str) -> str:
     parse_address(url)
     return url
@@ -149,6 +155,7 @@ Port = Annotated[Whole, Field(ge=0, le=65535)]
 Seconds = Annotated[Number, Field(ge=0), AfterValidator(_finite)]
 Interval = Annotated[Number, Field(ge=0.01, le=3600)]
 Finite = Annotated[Number, AfterValidator(_finite)]
+Temperature = Annotated[Finite, AfterValidator(_temperature)]
 Method = Annotated[str, AfterValidator(_method)]
 Key = Annotated[SecretStr | None, BeforeValidator(_key), AfterValidator(_visible)]
 Address = Annotated[str, AfterValidator(_address)]

@@ -5,7 +5,8 @@ The control plane asks in the loop that relays, so what a question costs is time
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 
 import httpx
 
@@ -14,6 +15,9 @@ from breakeven.upstream import Connection, ConnectionPool, NoConnection, Opening
 
 PIECE_BYTES = 64 * 1024
 """A page is handed on in pieces of at most this size: one read may hold 256 KB."""
+
+
+NO_STREAM = httpx.ByteStream(b"")
 
 
 class ConnectionRefused(httpx.ConnectError):
@@ -31,6 +35,18 @@ NO_CONNECTION: Mapping[NoConnection, type[httpx.ConnectError]] = {
 }
 
 
+class Response(httpx.Response):
+    """Once closed it leaves nothing to the collector, which comes rarely (`wiring.calm_collector`).
+
+    What httpx makes of its stream holds the response: 30 objects for each question until somebody looks for cycles.
+    """
+
+    async def aclose(self) -> None:
+        """As inherited, and let go of the stream."""
+        await super().aclose()
+        self.stream = NO_STREAM
+
+
 class EngineTransport(httpx.AsyncBaseTransport):
     """Sends each request, body and all, over a connection of its own and closes that with the answer."""
 
@@ -44,7 +60,7 @@ class EngineTransport(httpx.AsyncBaseTransport):
         answer.opening = self._connections.open(answer)
         try:
             head = await answer.head()
-            return httpx.Response(head.status, headers=head.headers.pairs, stream=answer)
+            return Response(head.status, headers=head.headers.pairs, stream=answer)
         except BaseException:  # a cancelled question too: nobody else would close its connection
             await answer.aclose()
             raise
@@ -68,7 +84,8 @@ class Answer(httpx.AsyncByteStream):
         self._head: ResponseHead | None = None
         self._pieces: deque[bytes] = deque()
         self._ended = False
-        self._failure: httpx.HTTPError | None = None
+        # Not yet raised: an exception that was holds all that it came through, this answer among it.
+        self._failure: Callable[[], httpx.HTTPError] | None = None
         self._news = asyncio.Event()
 
     async def head(self) -> ResponseHead:
@@ -101,7 +118,7 @@ class Answer(httpx.AsyncByteStream):
     async def _next(self) -> None:
         """Wait until something has happened; what went wrong is raised once the rest is taken."""
         if self._failure is not None:
-            raise self._failure
+            raise self._failure()
         await self._news.wait()
         self._news.clear()
 
@@ -115,7 +132,7 @@ class Answer(httpx.AsyncByteStream):
 
     def on_connect_failed(self, why: NoConnection) -> None:
         """Nobody can be asked."""
-        self._fail(NO_CONNECTION[why](why.name))
+        self._fail(partial(NO_CONNECTION[why], why.name))
 
     def on_head(self, head: ResponseHead, body: bytes) -> None:
         """The answer begins."""
@@ -140,9 +157,9 @@ class Answer(httpx.AsyncByteStream):
 
     def on_lost(self, *, stale: bool) -> None:  # noqa: ARG002  # the connection was a new one
         """It will never be complete."""
-        self._fail(httpx.RemoteProtocolError("no complete answer"))
+        self._fail(partial(httpx.RemoteProtocolError, "no complete answer"))
 
-    def _fail(self, failure: httpx.HTTPError) -> None:
+    def _fail(self, failure: Callable[[], httpx.HTTPError]) -> None:
         self._failure = failure
         self._news.set()
 

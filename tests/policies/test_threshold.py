@@ -110,8 +110,8 @@ def test_an_argument_overrides_the_configured_threshold() -> None:
     assert build(None, 0.5).decide(request(0.7), pair()).ranking[0].pool == "baseline"
 
 
-@pytest.mark.parametrize("argument", ["hot", "nan", "inf", ""])
-def test_an_argument_that_is_no_finite_number_is_refused(argument: str) -> None:
+@pytest.mark.parametrize("argument", ["hot", "nan", "inf", "-1", ""])
+def test_an_argument_that_no_temperature_could_be_is_refused(argument: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(argument))):
         build(argument, 1.0)
 

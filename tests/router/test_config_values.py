@@ -9,11 +9,11 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from breakeven.config_values import (
     Address,
-    Finite,
     Key,
     Method,
     OriginList,
     Seconds,
+    Temperature,
     load_yaml,
     parse_address,
     split_list,
@@ -149,7 +149,8 @@ def value_as(kind: Any, value: object) -> Any:
         (Seconds, "nan", "finite"),
         (Seconds, -1, "greater than or equal to 0"),
         (Seconds, True, "expected a number, got true"),
-        (Finite, "inf", "finite"),
+        (Temperature, "inf", "finite"),
+        (Temperature, "-1", "at least 0, got -1: no request has a lower temperature"),
         (Address, "engine", "expected http"),
         (OriginList, ["chat.example.org"], "expected [*] or an origin"),
         (Method, "EAGLE 3", "expected a method such as eagle3"),

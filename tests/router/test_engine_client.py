@@ -1,11 +1,13 @@
 """`breakeven.engine_client`: every answer an engine can give, bounded in time and size (field cases B56, B65, B73)."""
 
 import asyncio
+import gc
 import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import httpx
 import pytest
 
 from breakeven.config import BackendAddress
@@ -251,3 +253,21 @@ async def test_an_engine_that_fails_to_make_a_token_is_an_error(answer: Answer, 
         with pytest.raises(EngineError) as caught:
             await client.makes_token("m")
     assert str(caught.value) == trouble
+
+
+@pytest.mark.parametrize("answer", [says(200), says(404), sends(b"HTTP/1.1 200"), None], ids=["200", "404", "cut", "refused"])
+async def test_a_question_leaves_nothing_to_the_collector(answer: Answer | None) -> None:
+    async with asked(health=answer or never, metrics=answer or never) as (client, engine):
+        if answer is None:
+            client = client_of(await free_port())
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                await client.health()
+                with pytest.raises(EngineError):
+                    await client.signals()
+            left = [each for each in gc.get_objects() if isinstance(each, httpx.Response | httpx.HTTPError)]
+        finally:
+            gc.enable()
+    assert left == []

@@ -110,8 +110,9 @@ def test_explain_takes_policy_and_threshold_from_flags(
     [
         (["--policy", "fastest"], "policy: unknown policy 'fastest'"),
         (["--policy", "pinned:foo"], "policy: there is no pool 'foo'; there are: plain, eagle (in "),
-        (["--threshold", "high"], "threshold: expected a finite number, got 'high' (from --threshold)"),
-        (["--threshold", "nan"], "threshold: expected a finite number, got 'nan' (from --threshold)"),
+        (["--threshold", "high"], "threshold: expected a finite number, at least 0, got 'high' (from --threshold)"),
+        (["--threshold", "nan"], "threshold: expected a finite number, at least 0, got 'nan' (from --threshold)"),
+        (["--threshold", "-1"], "threshold: expected a finite number, at least 0, got '-1' (from --threshold)"),
     ],
 )
 def test_explain_refuses_a_policy_that_serve_would_refuse(
