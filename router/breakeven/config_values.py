@@ -116,7 +116,7 @@ def _finite(value: float) -> float:
 
 def _temperature(value: float) -> float:
     if value < 0:
-        reject(f"expected at least 0, got {value:g}: no request has a lower temperature, so nothing would be speculated")
+        reject(f"expected at least 0, got {value:g}: no request has a lower one, so nothing would be speculated")
     return value
 
 

@@ -150,7 +150,7 @@ def value_as(kind: Any, value: object) -> Any:
         (Seconds, -1, "greater than or equal to 0"),
         (Seconds, True, "expected a number, got true"),
         (Temperature, "inf", "finite"),
-        (Temperature, "-1", "at least 0, got -1: no request has a lower temperature"),
+        (Temperature, "-1", "at least 0, got -1: no request has a lower one"),
         (Address, "engine", "expected http"),
         (OriginList, ["chat.example.org"], "expected [*] or an origin"),
         (Method, "EAGLE 3", "expected a method such as eagle3"),

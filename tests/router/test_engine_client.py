@@ -255,9 +255,11 @@ async def test_an_engine_that_fails_to_make_a_token_is_an_error(answer: Answer, 
     assert str(caught.value) == trouble
 
 
-@pytest.mark.parametrize("answer", [says(200), says(404), sends(b"HTTP/1.1 200"), None], ids=["200", "404", "cut", "refused"])
+@pytest.mark.parametrize(
+    "answer", [says(200), says(404), sends(b"HTTP/1.1 200"), None], ids=["200", "404", "cut", "no"]
+)
 async def test_a_question_leaves_nothing_to_the_collector(answer: Answer | None) -> None:
-    async with asked(health=answer or never, metrics=answer or never) as (client, engine):
+    async with asked(health=answer or never, metrics=answer or never) as (client, _):
         if answer is None:
             client = client_of(await free_port())
         gc.collect()

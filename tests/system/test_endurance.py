@@ -3,6 +3,7 @@
 Here some thousand requests and some hundred streams; and the judge of the long runs is judged.
 """
 
+import random
 from collections import Counter
 
 import pytest
@@ -62,6 +63,16 @@ def test_what_stays_the_same_is_no_fault():
 def test_what_grows_is_found(seen, word):
     (fault,) = faults_of(seen, crowd())
     assert word in fault
+
+
+@pytest.mark.parametrize(("leak_bytes", "faults"), [(0, 0), (5, 1)])
+def test_a_leak_of_five_bytes_a_request_is_found_behind_what_comes_and_goes_by_itself(leak_bytes, faults):
+    chance = random.Random(1)  # noqa: S311  # to be repeated
+    seen = [
+        Held(requests, 60 + 4 * (requests > 100_000) + chance.uniform(0, 0.5) + leak_bytes * requests / 2**20, 50, 100)
+        for requests in range(10_000, 1_000_001, 10_000)
+    ]
+    assert len(faults_of(seen, crowd())) == faults
 
 
 @pytest.mark.parametrize("other", [{"lost": 1}, {"answers": Counter({200: 89, 404: 10, 502: 1})}])
