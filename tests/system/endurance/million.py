@@ -132,7 +132,8 @@ async def run(requests, folder, say=print, seed=1):
         counted = await router.samples("breakeven_requests_in_flight")
     faults = faults_of(looks, crowd)
     faults += [f"in flight at the end: {dict(counted)}"] if any(counted.values()) else []
-    say(f"memory grew by {growth(after_warm_up(looks), 'memory_mb'):.2f} MB after the warm-up, {MEMORY_SLACK_MB:g} may be")
+    grown_mb = growth(after_warm_up(looks), "memory_mb")
+    say(f"memory grew by {grown_mb:.2f} MB after the warm-up; {MEMORY_SLACK_MB:g} may be")
     say("\n".join([f"FAULT {fault}" for fault in faults] or [f"all answered: {dict(crowd.answers)}; nothing grew"]))
     return looks, faults
 
