@@ -196,6 +196,38 @@ ROWS = (
         ),
     ),
     Row(
+        "Shadow policies",
+        (
+            Panel(
+                "What they would have done",
+                "reqps",
+                "Requests decided by the policies of shadow too, against what was done: same, another backend of the "
+                "same pool, another pool, a refusal; failed and skipped are no answers.",
+                (
+                    Query(
+                        rate("breakeven_shadow_decisions_total", "policy", "result", where=""), "{{policy}} {{result}}"
+                    ),
+                ),
+            ),
+            Panel(
+                "Where they would have sent them",
+                "reqps",
+                "The pool that each policy wanted; none: it refused, failed, or was not asked.",
+                (
+                    Query(
+                        rate("breakeven_shadow_decisions_total", "policy", "wanted", where=""), "{{policy}} {{wanted}}"
+                    ),
+                ),
+            ),
+            Panel(
+                "What their decisions take",
+                "s",
+                "Beside the requests, never before one. Above 100 µs a policy is asked about a share of them only.",
+                quantiles("breakeven_shadow_decision_seconds", "policy", where=""),
+            ),
+        ),
+    ),
+    Row(
         "Configuration",
         (
             Panel(

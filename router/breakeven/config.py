@@ -26,6 +26,7 @@ from breakeven.config_values import (
     Number,
     OriginList,
     PathList,
+    PolicyList,
     Port,
     Seconds,
     Temperature,
@@ -215,6 +216,7 @@ class Settings(BaseSettings):
 
     policy: str = Field("threshold", description="threshold, pinned:POOL, least_loaded, or a module of your own")
     threshold: Temperature = Field(1.0, description="highest temperature that is still served with speculation")
+    shadow: PolicyList = Field([], description="further policies that decide every request too, only to be counted")
     aliases: TextMapping = Field({}, description="further names for models, each as alias=model")
     models: Annotated[dict[str, ModelConfig], NoDecode, BeforeValidator(yaml_value)] = Field(
         {}, description="per model: defaults {temperature, top_p, top_k, min_p} that its engine fills in"
@@ -347,6 +349,11 @@ class Settings(BaseSettings):
             require_pool(self.policy, [pool.name for pool in self.pools])
         except ValueError as error:
             reject(f"policy: {error}")
+        try:
+            for policy in self.build_shadows():
+                require_pool(policy.name, [pool.name for pool in self.pools])
+        except ValueError as error:
+            reject(f"shadow: {error}")
 
     def _check_ports(self) -> None:
         if self.port == self.admin_port != 0:
@@ -372,6 +379,10 @@ class Settings(BaseSettings):
     def build_policy(self) -> Policy:
         """The configured policy."""
         return build_policy(self.policy, self.threshold)
+
+    def build_shadows(self) -> tuple[Policy, ...]:
+        """Those that are only asked, each once."""
+        return tuple(build_policy(spec, self.threshold) for spec in dict.fromkeys(self.shadow))
 
     def addresses(self) -> tuple[BackendAddress, ...]:
         """Every engine, pools in configuration order."""

@@ -23,6 +23,10 @@ ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^\s/?#@,]+")
 """Scheme and host as a browser sends them (RFC 6454), or any."""
 
 
+POLICIES_MAX = 8
+"""Each policy that is asked costs every request a decision, some 10 µs, and the metrics a label value."""
+
+
 def reject(message: str) -> NoReturn:
     """Say what is expected; pydantic adds which key it is about."""
     raise ValueError(message)
@@ -161,5 +165,6 @@ Key = Annotated[SecretStr | None, BeforeValidator(_key), AfterValidator(_visible
 Address = Annotated[str, AfterValidator(_address)]
 AddressList = Annotated[list[Address], NoDecode, BeforeValidator(split_list)]
 OriginList = Annotated[list[Annotated[str, AfterValidator(_origin)]], NoDecode, BeforeValidator(split_list)]
+PolicyList = Annotated[list[str], NoDecode, BeforeValidator(split_list), Field(max_length=POLICIES_MAX)]
 PathList = Annotated[list[str], NoDecode, BeforeValidator(split_list)]
 TextMapping = Annotated[dict[str, str], NoDecode, BeforeValidator(split_mapping)]

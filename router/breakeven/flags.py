@@ -12,7 +12,7 @@ from breakeven.config_sources import did_you_mean
 FILE_ONLY = frozenset(("pools", "models", "defaults"))
 """Structure does not fit on a command line; the file and the environment take it as YAML."""
 
-REPEATABLE = frozenset(("api_keys", "baseline", "speculative", "aliases", "cors_origins", "extra_paths"))
+REPEATABLE = frozenset(("api_keys", "baseline", "speculative", "aliases", "cors_origins", "extra_paths", "shadow"))
 
 
 class Parser(argparse.ArgumentParser):

@@ -144,6 +144,15 @@ CONFIG_SUCCESS = Metric(
     "breakeven_config_last_success_timestamp_seconds", _GAUGE,
     "When the configuration in force was read, Unix time.",
 )  # fmt: skip
+SHADOW_DECISIONS = Metric(
+    "breakeven_shadow_decisions_total", _COUNTER,
+    "Requests decided under a shadow policy too, by how that compares and the pool it wanted (none: none).",
+    ("policy", "result", "wanted"),
+)  # fmt: skip
+SHADOW_SECONDS = Metric(
+    "breakeven_shadow_decision_seconds", _HISTOGRAM, "What one decision of a shadow policy takes.",
+    ("policy",), OWN_SECONDS,
+)  # fmt: skip
 POLICY_INFO = Metric("breakeven_policy_info", _GAUGE, "1 for the policy in force.", ("policy",))
 BUILD_INFO = Metric("breakeven_build_info", _GAUGE, "1 for the running version.", ("version",))
 
@@ -151,8 +160,8 @@ TABLE = (
     REQUESTS, IN_FLIGHT, DECISION, ADDED_LATENCY, FIRST_TOKEN, TOKEN_TIME, DURATION, PROMPT_TOKENS, COMPLETION_TOKENS,
     ATTEMPTS, READY, DRAINING, HEALTH_CHANGES, EJECTIONS, PROBE_FAILURES, SCRAPE_FAILURES, ENGINE_RUNNING,
     ENGINE_WAITING, ENGINE_KV_USAGE, ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, LINES_LOST,
-    CLIENT_CONNECTIONS, QUEUED, QUEUE_WAIT, SHORTAGES, WORKER_RESTARTS, CONFIG_RELOADS, CONFIG_SUCCESS, POLICY_INFO,
-    BUILD_INFO,
+    CLIENT_CONNECTIONS, QUEUED, QUEUE_WAIT, SHORTAGES, WORKER_RESTARTS, CONFIG_RELOADS, CONFIG_SUCCESS,
+    SHADOW_DECISIONS, SHADOW_SECONDS, POLICY_INFO, BUILD_INFO,
 )  # fmt: skip
 
 BY_NAME = {metric.name: metric for metric in TABLE}

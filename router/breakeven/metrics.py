@@ -24,6 +24,7 @@ from breakeven.metric_table import Metric, MetricKind, ReloadResult
 from breakeven.record import Outcome, RequestRecord, Waited
 from breakeven.shortage import Side
 from breakeven.signal_window import SignalWindow
+from breakeven_policies.agreement import Agreement
 from breakeven_policies.snapshot import BackendView, FleetSnapshot, Health, Suspicion
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -119,6 +120,7 @@ class Metrics:
         self._decision = Histogram(table.DECISION, (), ledger)
         self._added_latency = Histogram(table.ADDED_LATENCY, (), ledger)
         self._pool_series: dict[str, PoolSeries] = {}
+        self._shadow_times: dict[str, Histogram] = {}
         self._requests: dict[tuple[str | None, str | None, Outcome | None], int] = {}
         self._start_at_zero(pools)
 
@@ -240,6 +242,18 @@ class Metrics:
     def scrape_failed(self, backend: str) -> None:
         """A metrics page could not be read."""
         self._counts[table.SCRAPE_FAILURES.name].add((self._pool_of[backend], backend))
+
+    def shadow_starts(self, policy: str) -> None:
+        """Requests are decided under this policy too from now on."""
+        self._shadow_times[policy] = Histogram(table.SHADOW_SECONDS, (policy,), self._ledger)
+        for result in Agreement:
+            self._counts[table.SHADOW_DECISIONS.name].place((policy, result, NONE))
+
+    def shadow_decided(self, policy: str, result: str, wanted: str | None = None, took_s: float | None = None) -> None:
+        """A shadow policy was asked, or was not for want of time; `wanted`: the pool that it would have chosen."""
+        self._counts[table.SHADOW_DECISIONS.name].add((policy, result, wanted or NONE))
+        if took_s is not None:
+            self._shadow_times[policy].observe(took_s)
 
     def shortage(self, side: Side) -> None:
         """A socket could not be had for want of descriptors of our own."""

@@ -40,6 +40,7 @@ from breakeven.relay import Edge, Relay
 from breakeven.request_reader import BadRequest, Limits, Request
 from breakeven.retry_after import retry_after_s
 from breakeven.roster import Roster
+from breakeven.shadow import Shadows
 from breakeven.shipment import Shipment
 from breakeven.shortage import Shortages, Side
 from breakeven.spans import Spans
@@ -132,6 +133,8 @@ class Proxy:
         self._cors = Cors(frozenset(settings.cors_origins))
         self._probe_s = settings.probe_interval_s
         self._total_s = settings.total_timeout_s
+        shadows = settings.build_shadows()
+        self._shadows = Shadows(shadows, self._metrics, self._now, _soon) if shadows else None
         self._attempts_max = settings.attempts_max
         self._keepalive_s = settings.client_keepalive_s
         limits = self._limits  # one object for all connections
@@ -386,6 +389,8 @@ class Proxy:
         record.policy = decision.policy
         if self._keeps_considered:
             record.considered = Considered(viewed.request, snapshot, decision)
+        if self._shadows is not None:
+            self._shadows.consider(viewed.request, snapshot, decision)
         if isinstance(decision, Refuse):
             record.reason = decision.refusal
             if decision.refusal is Refusal.AT_CAPACITY:
@@ -466,6 +471,10 @@ def _refusal(decision: Refuse, model: str | None, retry_s: int) -> ApiError:
     if decision.refusal is Refusal.NO_CAPABLE_POOL:
         return no_capable_pool()
     return no_backend("No engine that can serve this request is ready.", decision.refusal.value, retry_s)
+
+
+def _soon(work: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(work)
 
 
 def _deadlines(limit_s: float, clock: Callable[[], float]) -> Deadlines[Relay] | None:

@@ -12,7 +12,7 @@ RELOADED = frozenset(
         "defaults", "drain_delay_s", "drain_timeout_s", "engine_failures_max", "engine_frozen_s", "extra_paths",
         "first_byte_timeout_s", "header_max_bytes", "idle_timeout_s", "log_level", "max_in_flight", "models",
         "models_interval_s", "policy", "pools", "probe_failures_max", "probe_interval_s", "probe_timeout_s",
-        "queue_max", "queue_timeout_s", "scrape_interval_s", "speculative", "threshold", "tls_cert",
+        "queue_max", "queue_timeout_s", "scrape_interval_s", "shadow", "speculative", "threshold", "tls_cert",
         "tls_client_ca", "tls_key", "total_timeout_s", "upstream_keepalive_s",
     )
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
     python -m tests.house.instructions            needs valgrind (apt-get install valgrind); four minutes
     python -m tests.house.instructions request-logged request-journalled request-traced       single cases
+    python -m tests.house.instructions request-shadowed     with least_loaded as a shadow policy, its work included
     python -m tests.house.instructions request-of-four-workers
 
 Unlike seconds they are the same on a busy machine, so that a change of a percent can be seen. The messages are those of
@@ -22,6 +23,7 @@ from types import SimpleNamespace
 
 from opentelemetry.sdk.trace import SpanProcessor
 
+from breakeven import proxy as proxy_module
 from breakeven import recorder as recorder_module
 from breakeven.api_keys import ApiKeys
 from breakeven.clock import utc_now
@@ -101,6 +103,9 @@ async def run(case, count):
             logs["access_log"] = f"{folder}/access.log"
         if case in {"request-journalled", "request-written-down"}:
             logs["journal"] = folder
+        if case == "request-shadowed":
+            logs["shadow"] = "least_loaded"
+            proxy_module._soon = lambda work: work()  # no loop turns here
         settings = Settings(speculative=["http://127.0.0.1:1"], baseline=["http://127.0.0.1:2"], **logs)
         with written_down(case, settings) as (recorder, tracing):
             serve(case, count, settings, recorder, tracing)

@@ -115,7 +115,7 @@ async def site(tmp_path_factory):
         }
         ports = {pool: int((await server.ready())[1]) for pool, server in started.items()}
         addresses = {pool: [f"http://127.0.0.1:{port}"] for pool, port in ports.items()}
-        router = Router(folder, {**addresses, "access_log": "off", "max_in_flight": 1})
+        router = Router(folder, {**addresses, "access_log": "off", "max_in_flight": 1, "shadow": "least_loaded"})
         try:
             await router.start()
             await router.settled()

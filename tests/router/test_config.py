@@ -99,6 +99,8 @@ def test_a_mistake_is_one_line_that_names_the_key_and_what_is_expected(values: d
     [
         ({"policy": "fastest"}, "policy: unknown policy 'fastest'; there are: "),
         ({"policy": "pinned"}, "policy: pinned needs the name of a pool"),
+        ({"shadow": "fastest"}, "shadow: unknown policy 'fastest'"),
+        ({"shadow": "least_loaded,pinned:fast"}, "shadow: there is no pool 'fast'; there are: baseline"),
         ({"policy": "pinned:fast"}, "policy: there is no pool 'fast'; there are: baseline"),
         ({"policy": "least_loaded:x"}, "policy: least_loaded takes no argument"),
         ({"port": "8081"}, "admin_port: must differ from port, both are 8081"),

@@ -34,6 +34,7 @@ def test_no_label_takes_its_values_from_a_client() -> None:
         "log",
         "why",
         "cause",
+        "wanted",
     }
 
 

@@ -17,7 +17,7 @@ import pytest
 from breakeven.api_keys import ApiKeys
 from breakeven.config import Settings
 from breakeven.fleet import Fleet, ModelsListed, ProbeSucceeded
-from breakeven.metric_table import COMPLETION_TOKENS, REQUESTS, Metric
+from breakeven.metric_table import COMPLETION_TOKENS, REQUESTS, SHADOW_DECISIONS, Metric
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.proxy import Clients, Proxy
@@ -257,6 +257,17 @@ async def test_a_policy_that_fails_costs_its_request_a_500_and_nothing_else(
     assert "policy broken failed" in caplog.text
     run.policy.current = whole
     assert (await run.client.post(CHAT, json=BODY)).status_code == 200
+
+
+async def test_shadow_policies_decide_every_request_once_and_change_none() -> None:
+    async with running(shadow=["pinned:baseline", "least_loaded", "pinned:baseline"]) as run:
+        answer = await run.client.post(CHAT, json=BODY)
+        assert answer.headers["x-breakeven-policy"] == "threshold"
+        await run.client.post(CHAT, json={**BODY, "model": "nobody's"})
+        counts = {labels: number for labels, number in run.counted(SHADOW_DECISIONS).items() if number}
+    assert counts == {
+        (policy, "same", wanted): 1 for policy in ("pinned:baseline", "least_loaded") for wanted in ("baseline", "none")
+    }
 
 
 async def test_browsers_may_call_where_they_are_allowed() -> None:
