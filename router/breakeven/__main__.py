@@ -17,8 +17,9 @@ from breakeven.endpoints import EndpointTable
 from breakeven.errors import shown
 from breakeven.explain_command import explain_offline
 from breakeven.flags import Parser, add_setting_flags, given_settings
+from breakeven.serving import run
 from breakeven.supervisor import Supervisor
-from breakeven.wiring import Router, StartError, run
+from breakeven.wiring import Router, StartError
 from breakeven_policies.policy import Policy
 from breakeven_policies.registry import build_policy
 from breakeven_policies.request import SamplingDefaults

@@ -249,9 +249,9 @@ def _handle_errors(app: FastAPI) -> None:
 
 
 class AdminServer(uvicorn.Server):
-    """uvicorn on a socket of ours, which leaves signals to `wiring`."""
+    """uvicorn on sockets of ours, which leaves signals to `serving`."""
 
-    def __init__(self, app: FastAPI, listening: socket.socket) -> None:
+    def __init__(self, app: FastAPI, sockets: list[socket.socket]) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -262,7 +262,7 @@ class AdminServer(uvicorn.Server):
                 timeout_graceful_shutdown=STOP_TIMEOUT_S,
             )
         )
-        self._socket = listening
+        self.sockets = sockets
         self.listening = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -277,4 +277,4 @@ class AdminServer(uvicorn.Server):
 
     async def run_until_stopped(self) -> None:
         """Serve until `should_exit` is set."""
-        await self.serve(sockets=[self._socket])
+        await self.serve(sockets=self.sockets)

@@ -12,7 +12,6 @@ import socket
 import sys
 from collections.abc import Callable
 
-from breakeven.addresses import bound_sockets
 from breakeven.api_keys import ApiKeys
 from breakeven.channel import Channel
 from breakeven.clock import Clock
@@ -149,9 +148,14 @@ class Crew:
 
     # -- the data plane of a router
 
-    async def listen(self, host: str, port: int) -> int:
-        """Bind and start all workers; the port. OSError: it cannot be bound. StartError: a worker ends at its start."""
-        self._sockets = await bound_sockets(host, port)
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """Where the workers accept clients."""
+        return self._sockets
+
+    async def listen_at(self, sockets: list[socket.socket]) -> int:
+        """Start all workers there; the port. OSError: nobody can listen. StartError: a worker ends at its start."""
+        self._sockets = sockets
         for listening in self._sockets:
             listening.listen(BACKLOG)
         first = [await self._hire(number) for number in range(1, self._settings.workers + 1)]

@@ -11,7 +11,6 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from breakeven.addresses import bound_sockets
 from breakeven.keepalive import watch_clients
 
 BACKLOG = 4096
@@ -43,12 +42,16 @@ class Listener:
         self._waiting = select.poll()
         self._taking: set[asyncio.Task[object]] = set()
 
-    async def open(self, host: str, port: int) -> int:
-        """Accept clients from now on; the port that was bound. OSError where it cannot be."""
-        return await self.take_over(await bound_sockets(host, port))
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """Where it listens."""
+        return list(self._sockets.values())
 
-    async def take_over(self, bound: list[socket.socket]) -> int:
-        """Accept clients at sockets that are bound already; they are closed with this listener. As `open` otherwise."""
+    async def open(self, bound: list[socket.socket]) -> int:
+        """Accept clients at bound sockets from now on; their port. OSError where it cannot be.
+
+        They are closed with this listener. Where another process has them too, who waits there is its client then.
+        """
         at: int = bound[0].getsockname()[1]
         try:
             for listening in bound:

@@ -102,6 +102,13 @@ class Prober:
         for watch in list(self._watches.values()):
             await watch.asked.wait()
 
+    async def known_all(self) -> None:
+        """Beyond that, wait until who is well has listed its models, or failed to."""
+        await self.asked_all()
+        for watch in list(self._watches.values()):
+            if watch.is_up:
+                await watch.listed.wait()
+
     async def is_well(self, backend: str) -> bool:
         """Ask one engine now, beside its rhythm. One that a reload took away is not asked: it serves nobody."""
         watch = self._watches.get(backend)
@@ -134,6 +141,7 @@ class EngineWatch:
         self._phase = phase
         self._listening = False
         self.asked = asyncio.Event()
+        self.listed = asyncio.Event()
         self._scrape_now = asyncio.Event()
         self._list_now = asyncio.Event()
         self._scrape_failures = 0
@@ -150,9 +158,15 @@ class EngineWatch:
         keeping = (self.keep_health, self.keep_signals, self.keep_models, self.keep_reviving)
         self._tasks = [tasks.create_task(keep()) for keep in keeping]
 
+    @property
+    def is_up(self) -> bool:
+        """Whether it is asked for metrics and models."""
+        return self._listening
+
     def stop(self) -> None:
         """Ask no more, and let nobody wait for an answer."""
         self.asked.set()
+        self.listed.set()
         for task in self._tasks:
             task.cancel()
 
@@ -280,11 +294,13 @@ class EngineWatch:
             cards = await self.client.cards()
         except EngineError as error:
             self._tell("models", str(error))
+            self.listed.set()
             return
         self._tell("models", None)
         self._to.directory.update(self._name, cards)
         self._model = cards[0]["id"] if cards else None
         self._to.apply(ModelsListed(self._name, frozenset(card["id"] for card in cards)))
+        self.listed.set()
 
     def _tell(self, question: str, trouble: str | None) -> None:
         """Log what is wrong when it begins, changes or ends, not each time."""

@@ -13,7 +13,6 @@ from typing import Protocol
 from msgspec import Struct
 
 from breakeven import downstream
-from breakeven.addresses import bound_sockets
 from breakeven.admission import Admission
 from breakeven.api_keys import ApiKeys
 from breakeven.body import Viewed, rename_model, view
@@ -160,13 +159,14 @@ class Proxy:
 
     # -- life
 
-    async def listen(self, host: str, port: int) -> int:
-        """Accept clients from now on; the port that was bound. OSError where it cannot be."""
-        return await self.listen_at(await bound_sockets(host, port))
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """Where clients are accepted."""
+        return self._listener.sockets
 
     async def listen_at(self, sockets: list[socket.socket]) -> int:
-        """The same at sockets that are bound already."""
-        bound = await self._listener.take_over(sockets)
+        """Accept clients at these from now on, and let go of them at the end; their port. OSError where it cannot."""
+        bound = await self._listener.open(sockets)
         self._sweep()
         return bound
 

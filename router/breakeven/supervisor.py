@@ -9,8 +9,7 @@ import asyncio
 import json
 from dataclasses import replace
 
-from breakeven.clock import Clock, monotonic_s
-from breakeven.config import BackendAddress, Settings
+from breakeven.config import BackendAddress
 from breakeven.crew import Crew, Worker
 from breakeven.fleet import (
     Believed,
@@ -33,7 +32,6 @@ from breakeven.model_cards import ModelDirectory
 from breakeven.probe import Listeners, Prober, Rhythm
 from breakeven.proxy import Proxy
 from breakeven.record import AttemptResult
-from breakeven.recorder import Recorder, Recorders, Tracing
 from breakeven.shared_table import new_table, rows_of
 from breakeven.wiring import Router
 from breakeven.worker_messages import AskedWell, Listed, Message, Well
@@ -43,23 +41,15 @@ from breakeven_policies.snapshot import Health, Suspicion
 class Supervisor(Router):
     """The first process of a router with several workers."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        recorder: Recorder | Recorders,
-        clock: Clock = monotonic_s,
-        tracing: Tracing | None = None,
-    ) -> None:
-        count = 1 + 2 * settings.workers  # its own, and for each worker one more, for whoever replaces it as it leaves
-        table = new_table(count)
-        self._rows = rows_of(table, count)
-        self._table = table
-        self._clock = clock
+    def _prepare(self) -> None:
+        # A row of its own, and two for each worker: one more for whoever replaces it as it leaves.
+        count = 1 + 2 * self.settings.workers
+        self._table = new_table(count)
+        self._rows = rows_of(self._table, count)
         self._directory: ModelDirectory
         self._crew: Crew
         self._answered: dict[tuple[str, str], float] = {}
         self._asking: set[asyncio.Task[None]] = set()
-        super().__init__(settings, recorder, clock, tracing)
 
     def ready(self) -> bool:
         """As of one process, and somebody has to serve."""

@@ -1,4 +1,4 @@
-"""Puts the parts together and runs them in one event loop, from the first probe to the last drained request."""
+"""Puts the parts of a router together, from the first probe to the last drained request; `serving` runs them."""
 
 import asyncio
 import gc
@@ -6,32 +6,30 @@ import logging
 import os
 import random
 import resource
-import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable, Coroutine
-from contextlib import ExitStack, suppress
+from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import uvloop
 
+from breakeven.addresses import bound_sockets
 from breakeven.api_keys import ApiKeys
-from breakeven.check import judge_settings
 from breakeven.clock import Clock, monotonic_s, utc_now
 from breakeven.config import BackendAddress, Settings
 from breakeven.endpoints import EndpointTable
 from breakeven.fleet import Ejection, Fleet, PoolSpec
+from breakeven.inherited import NOTHING, Inherited
 from breakeven.key_file import keys_in_force
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.probe import Listeners, Prober, Rhythm, ask_once
 from breakeven.proxy import Proxy
 from breakeven.recorder import Recorder, Recorders, Tracing
-from breakeven.recorders import CannotTraceError, UnwritableError, open_recorders, open_tracing
 from breakeven.reload import Plan, plan_of
-from breakeven.reloader import Reloader
 from breakeven.sights import Sights
 from breakeven.tls import ServerTls, client_context, require_engine_files
 from breakeven_policies.policy import Policy
@@ -44,6 +42,9 @@ LOG = logging.getLogger(__name__)
 
 YOUNG_OBJECTS_MAX = 50_000
 """New objects before the collector looks at them: about as many as 500 connections hold, a millisecond's work."""
+
+KNOWN_WITHIN_S = 10.0
+"""Twice the time that an engine has for an answer by default: who waits at an inherited socket waits no longer."""
 
 OPEN_FILES_MIN = 4096
 """Each streaming request holds two sockets; with fewer descriptors than this a busy router refuses clients."""
@@ -69,6 +70,9 @@ class EngineWatch(Protocol):
     async def asked_all(self) -> None:
         """Wait until every engine has been asked once."""
 
+    async def known_all(self) -> None:
+        """Wait until, beyond that, every engine that is well has been asked once for its models."""
+
     async def is_well(self, backend: str) -> bool:
         """Ask one now."""
 
@@ -82,8 +86,12 @@ class EngineWatch(Protocol):
 class DataPlane(Protocol):
     """Who serves the clients: `proxy.Proxy`, or in a supervisor its workers."""
 
-    async def listen(self, host: str, port: int) -> int:
-        """Accept clients from now on; the port that was bound. OSError where it cannot be."""
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """Where clients are accepted: what a successor inherits."""
+
+    async def listen_at(self, sockets: list[socket.socket]) -> int:
+        """Accept clients at these from now on, and let go of them at the end; their port. OSError where it cannot."""
 
     def reconfigure(self, settings: Settings, keys: ApiKeys | None) -> None:
         """Serve by these settings from the next request on."""
@@ -110,7 +118,9 @@ class Router:
     ) -> None:
         specs, models = settings.pool_specs(), settings.model_table()
         self.settings = settings
+        self._clock = clock
         self.port = self.admin_port = 0
+        self._prepare()
         self.metrics = self._make_metrics(specs)
         recorder.tell_losses(self.metrics.lines_lost)
         if tracing is not None:
@@ -156,6 +166,9 @@ class Router:
 
     # -- what a supervisor or a worker does otherwise
 
+    def _prepare(self) -> None:
+        """Make what the parts are made with."""
+
     def _read_keys(self, settings: Settings) -> ApiKeys | None:
         return keys_in_force(settings)
 
@@ -177,25 +190,39 @@ class Router:
         """Whether at least one engine can serve and the router is not stopping."""
         return self.fleet.ready() and not self._draining
 
-    async def start(self) -> None:
-        """Probe, then listen on both ports; StartError where one cannot be had."""
+    async def start(self, inherited: Inherited = NOTHING) -> None:
+        """Probe, then listen on both ports, where they were not inherited; StartError where one cannot be had."""
         from breakeven.admin import AdminServer, admin_app  # noqa: PLC0415  # half of the time in which a worker starts
 
         settings = self.settings
-        listening = bind(settings.admin_host, settings.admin_port, "admin_port")
-        self.admin_port = listening.getsockname()[1]
-        self._admin = AdminServer(admin_app(self._sights), listening)
+        admin = list(inherited.admin) or [bind(settings.admin_host, settings.admin_port, "admin_port")]
+        self.admin_port = admin[0].getsockname()[1]
+        self._admin = AdminServer(admin_app(self._sights), admin)
         self._tasks = [asyncio.create_task(self._prober.run(), name="probes")]
         try:
-            self.port = await self._proxy.listen(settings.host, settings.port)
+            self.port = await self._proxy.listen_at(await self._sockets_of(inherited))
         except (OSError, StartError) as error:
-            listening.close()
+            for listening in admin:
+                listening.close()
             await self._cancel_tasks()
             if isinstance(error, StartError):
                 raise
             raise StartError(f"port: {why_not(error, settings.host, settings.port)}") from None
         self._tasks.append(asyncio.create_task(self._admin.run_until_stopped(), name="admin"))
         await self._admin.listening.wait()
+
+    async def _sockets_of(self, inherited: Inherited) -> list[socket.socket]:
+        """Those for clients. At inherited ones somebody may be waiting already: nobody is let in who would be refused.
+
+        StartError where nothing could be served and another process still does.
+        """
+        if not inherited.api:
+            return await bound_sockets(self.settings.host, self.settings.port)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._prober.known_all(), KNOWN_WITHIN_S)
+        if inherited.succeeds and not self.fleet.ready():
+            raise StartError("no engine is ready, so there is nothing to take over for")
+        return list(inherited.api)
 
     async def reload(self, settings: Settings) -> Plan:
         """Take other settings into force; what runs is not touched. ConfigError: they cannot be, nothing has changed.
@@ -316,51 +343,6 @@ def rhythm_of(settings: Settings) -> Rhythm:
     )
 
 
-async def serve(settings: Settings, reread: Callable[[], Settings], make: type[Router] = Router) -> None:
-    """Run a router until SIGTERM or SIGINT; a second signal cuts what still runs. SIGHUP reads the settings again."""
-    loop = asyncio.get_running_loop()
-    stop, at_once = asyncio.Event(), asyncio.Event()
-
-    def on_signal() -> None:
-        (at_once if stop.is_set() else stop).set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-    with ExitStack() as stack:
-        try:
-            recorder = stack.enter_context(open_recorders(settings, utc_now))
-            tracing = stack.enter_context(open_tracing(settings, utc_now))
-        except CannotTraceError as error:
-            raise StartError(str(error)) from None
-        except UnwritableError as unwritable:
-            raise StartError(f"{unwritable}: {reason(unwritable.error)}") from None
-        router = make(settings, recorder, tracing=tracing)
-        reloader = Reloader(
-            router, reread, lambda result: router.metrics.config_reloaded(result, utc_now().timestamp())
-        )
-        loop.add_signal_handler(signal.SIGHUP, reloader.ask)  # before the start of workers: unheard, it would end us
-        for finding in judge_settings(settings):
-            LOG.warning("%s", finding.text)
-        await router.start()
-        reloading = asyncio.create_task(reloader.run(), name="reload")
-        calm_collector()
-        sys.stderr.write(ready_line(settings, router.port, router.admin_port))
-        sys.stderr.flush()
-        try:
-            await router.run_until(stop, reloading)
-        finally:
-            reloading.cancel()
-            await asyncio.gather(reloading, return_exceptions=True)
-            await router.stop(at_once)
-
-
-def run(settings: Settings, reread: Callable[[], Settings], make: type[Router] = Router) -> None:
-    """`breakeven serve`; StartError where it cannot start. `reread` reads what the settings were made of once more."""
-    start_logging(settings.log_level)
-    raise_open_files()
-    run_in_loop(serve(settings, reread, make))
-
-
 def start_logging(level: str, who: str = "") -> None:
     """Have the log written to standard error; `who`: which process says it, where there are several."""
     logging.basicConfig(
@@ -384,18 +366,6 @@ def calm_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS_MAX)
-
-
-def ready_line(settings: Settings, port: int, admin_port: int) -> str:
-    """What a person, and whoever started us as a process, waits for."""
-    scheme = "http" if settings.tls_cert is None else "https"
-    served = origin(settings.host, port, scheme)
-    return f"breakeven ready on {served}, admin on {origin(settings.admin_host, admin_port)}\n"
-
-
-def origin(host: str, port: int, scheme: str = "http") -> str:
-    """The address as a URL."""
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def bind(host: str, port: int, setting: str) -> socket.socket:

@@ -23,6 +23,7 @@ from breakeven.config import BackendAddress, Settings
 from breakeven.config_sources import ConfigError
 from breakeven.fleet import Believed, Ejection, Fleet, ModelsListed, PoolSpec, Scraped, SignalsForgotten
 from breakeven.in_flight import InFlight
+from breakeven.inherited import NOTHING, Inherited
 from breakeven.metrics import Metrics
 from breakeven.mirror import Mirror
 from breakeven.model_cards import ModelDirectory
@@ -67,6 +68,8 @@ class Questions:
 
     async def asked_all(self) -> None:
         """The supervisor knows."""
+
+    known_all = asked_all
 
     async def is_well(self, backend: str) -> bool:
         """Ask one engine now."""
@@ -146,8 +149,9 @@ class WorkerRouter(Router):
     def _health_changed(self, pool: str, backend: str, health: Health) -> None:
         """The supervisor tells and counts it."""
 
-    async def start(self) -> None:
-        """Accept clients."""
+    async def start(self, inherited: Inherited = NOTHING) -> None:
+        """Accept clients at the sockets of the assignment."""
+        del inherited
         self.port = await self._serving.listen_at(self._sockets)
 
     def hear(self, message: Message) -> None:

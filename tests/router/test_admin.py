@@ -212,7 +212,7 @@ async def test_the_server_serves_on_the_given_socket_until_it_is_told_to_stop() 
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-        server = AdminServer(admin_app(sights(fleet_of_two())), listening)
+        server = AdminServer(admin_app(sights(fleet_of_two())), [listening])
         serving = asyncio.create_task(server.run_until_stopped())
         await server.listening.wait()
         async with httpx.AsyncClient() as client:

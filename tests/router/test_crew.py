@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from breakeven import crew as crew_module
+from breakeven.addresses import bound_sockets
 from breakeven.clock import monotonic_s
 from breakeven.config import Settings
 from breakeven.crew import PAUSE_MAX_S, PAUSE_MIN_S, SETTLED_S, Crew, pause_before
@@ -55,7 +56,7 @@ class Stage:
 async def staged(how="obeys"):
     stage = Stage(how)
     try:
-        stage.port = await stage.crew.listen("127.0.0.1", 0)
+        stage.port = await stage.crew.listen_at(await bound_sockets("127.0.0.1", 0))
         yield stage
     finally:
         stage.crew.close()

@@ -7,6 +7,7 @@ import pytest
 import uvloop
 
 from breakeven import keepalive
+from breakeven.addresses import bound_sockets
 from breakeven.keepalive import ENGINE_UNANSWERED_MS, watch_clients, watch_engine
 from breakeven.listener import Listener
 from breakeven.upstream import ConnectionPool
@@ -67,7 +68,7 @@ def test_every_accepted_client_and_every_connection_to_an_engine_is_watched() ->
                 made.put_nowait(transport.get_extra_info("socket"))
 
         listener = Listener(Client, lambda _error: None)
-        port = await listener.open("127.0.0.1", 0)
+        port = await listener.open(await bound_sockets("127.0.0.1", 0))
         ears = [Ear(), Ear()]
         pool = ConnectionPool("127.0.0.1", port, tls=None, connect_timeout_s=5, keepalive_s=4, now=lambda: 0.0)
         for ear in ears:

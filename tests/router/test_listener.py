@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import pytest
 import uvloop
 
+from breakeven.addresses import bound_sockets
 from breakeven.listener import TAKEN_MAX, Listener
 from tests.router.descriptors import descriptors_left
 
@@ -40,7 +41,7 @@ class House:
         self._clients = ExitStack()
 
     async def __aenter__(self):
-        self.port = await self.listener.open(self._host, 0)
+        self.port = await self.listener.open(await bound_sockets(self._host, 0))
         return self
 
     async def __aexit__(self, *_):
@@ -156,7 +157,7 @@ def test_where_no_more_files_may_be_open_it_says_so_and_serves_again_later(on_uv
     assert on_uvloop(case()) == {errno.EMFILE}
 
 
-def test_what_cannot_be_listened_on_although_it_was_bound_leaves_nothing_behind(on_uvloop, monkeypatch):
+def test_what_cannot_be_listened_on_although_it_was_bound_leaves_nothing_behind(on_uvloop):
     async def case():
         # Two sockets may be bound to one port as long as neither listens.
         first, second = (socket.socket() for _ in range(2))
@@ -166,13 +167,9 @@ def test_what_cannot_be_listened_on_although_it_was_bound_leaves_nothing_behind(
         second.bind(first.getsockname())
         first.listen()
 
-        async def bound_sockets(*_):
-            return [second]
-
-        monkeypatch.setattr("breakeven.listener.bound_sockets", bound_sockets)
         listener = Listener(asyncio.Protocol, print)
         with pytest.raises(OSError, match="in use"):
-            await listener.open("h", 0)
+            await listener.open([second])
         first.close()
         return second.fileno(), listener._sockets
 
@@ -196,10 +193,28 @@ def test_closing_twice_or_before_it_is_open_does_nothing():
     listener.close()
 
 
-def test_a_port_that_is_taken_is_an_error(on_uvloop):
+def test_at_a_socket_that_another_process_has_too_it_ends_without_a_reset(on_uvloop):
+    """Who waits as it closes is taken; who comes later waits for whoever has the socket."""
+
     async def case():
         async with House() as house:
-            with pytest.raises(OSError, match="in use"):
-                await Listener(asyncio.Protocol, print).open("127.0.0.1", house.port)
+            (listening,) = house.listener.sockets
+            with listening.dup() as held:
+                (early,) = house.come(1)
+                house.listener.close()
+                (late,) = house.come(1)
+                await house.until_made(1)
+                successor = House()
+                await successor.listener.open([held.dup()])
+                await successor.until_made(1)
+                successor.listener.close()
+                loop = asyncio.get_running_loop()
+                answers = []
+                for client in (early, late):
+                    client.setblocking(False)
+                    await loop.sock_sendall(client, b"served")
+                    answers.append(await loop.sock_recv(client, 10))
+                successor.made[0]._transport.abort()
+                return answers
 
-    on_uvloop(case())
+    assert on_uvloop(case()) == [b"served", b"served"]

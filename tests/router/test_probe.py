@@ -366,6 +366,22 @@ async def test_who_stays_is_not_asked_anew_and_nobody_waits_for_who_is_gone() ->
             await waiting
 
 
+@pytest.mark.parametrize(("health", "models", "asked"), [(200, 200, 1), (200, 500, 1), (503, 200, 0)])
+async def test_all_are_known_once_who_is_well_was_asked_for_its_models(health: int, models: int, asked: int) -> None:
+    ear = Ear()
+    async with scripted_engine(health=says(health), v1_models=says(models, MODELS)) as engine:
+        ports = {"spec-0": engine.port, "spec-1": await free_port()}
+        addresses = (BackendAddress(name, "spec", "127.0.0.1", port, tls=False) for name, port in ports.items())
+        prober = Prober(tuple(addresses), SLOW, ear.listeners)
+        task = asyncio.create_task(prober.run())
+        async with asyncio.timeout(10):
+            await prober.known_all()
+        assert engine.times_asked("/v1/models") == asked
+        assert ear.count(ProbeFailed, "spec-1") == 1
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_engines_are_asked_once_and_all_at_the_same_time() -> None:
     async with scripted_engine(health=says(200)) as well:
         addresses = [

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
+from breakeven.addresses import bound_sockets
 from breakeven.api_keys import ApiKeys
 from breakeven.config import Settings
 from breakeven.fleet import Fleet, ModelsListed, ProbeSucceeded
@@ -82,7 +83,7 @@ async def running(*, ready: bool = True, **changes: object) -> AsyncIterator[Run
             chance=random.Random(7),  # noqa: S311  # repeatable
             is_well=is_well,
         )
-        port = await proxy.listen("127.0.0.1", 0)
+        port = await proxy.listen_at(await bound_sockets("127.0.0.1", 0))
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
             yield Running(proxy, engine, client, metrics, fleet, policy)
         proxy.close()
@@ -375,11 +376,6 @@ async def test_a_client_accepted_in_the_moment_of_the_end_may_ask_once_and_one_t
         clients.discard(client)
     assert await leaving
     assert busy.told == last.told == ["part", "drain"]
-
-
-async def test_a_port_that_is_taken_is_an_error(run: Running) -> None:
-    with pytest.raises(OSError, match="in use"):
-        await run.proxy.listen("127.0.0.1", run.client.base_url.port)
 
 
 async def test_a_key_that_is_withdrawn_lets_nobody_in_who_came_in_with_it_before() -> None:

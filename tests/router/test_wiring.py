@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
+import os
 import resource
-import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,8 +15,9 @@ import pytest
 from breakeven.clock import utc_now
 from breakeven.config import Settings
 from breakeven.config_sources import build_settings
+from breakeven.inherited import Inherited
 from breakeven.recorder import Recorder, lines_to
-from breakeven.wiring import OPEN_FILES_MIN, Router, StartError, bind, raise_open_files, ready_line, reason, serve
+from breakeven.wiring import OPEN_FILES_MIN, Router, StartError, bind, raise_open_files, reason
 from tests.router.scripted_engine import free_port, never, says, scripted_engine
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
@@ -90,6 +91,47 @@ async def test_a_stopping_router_is_not_ready_and_takes_no_new_connection() -> N
         for port in (router.port, router.admin_port):
             with pytest.raises(httpx.ConnectError):
                 await client.get(f"http://127.0.0.1:{port}/health")
+
+
+def listening_sockets(count: int) -> list[socket.socket]:
+    return [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+
+
+@pytest.mark.slow
+async def test_who_waits_at_an_inherited_socket_is_let_in_once_the_engines_are_known() -> None:
+    models = says(200, b'{"data": [{"id": "m"}]}')
+    chat = says(200, b"{}", b"content-type: application/json")
+    api, admin = listening_sockets(2)
+    places = [each.getsockname()[1] for each in (api, admin)]
+    with api.dup() as held:
+        async with (
+            scripted_engine(health=says(200), v1_models=models, v1_chat_completions=chat) as engine,
+            httpx.AsyncClient() as client,
+        ):
+            url = f"http://127.0.0.1:{places[0]}/v1/chat/completions"
+            waiting = asyncio.create_task(client.post(url, json={"model": "m", "messages": []}))
+            router = Router(settings(baseline=f"http://127.0.0.1:{engine.port}"), Recorder(None, utc_now))
+            await router.start(Inherited([api], [admin]))
+            assert [router.port, router.admin_port] == places
+            assert (await waiting).status_code == 200
+            assert (await client.get(f"http://127.0.0.1:{places[1]}/policy")).status_code == 200
+            await router.stop()
+        with socket.create_connection(held.getsockname(), timeout=10):
+            pass  # whoever keeps it still has a socket that takes clients
+
+
+@pytest.mark.slow
+async def test_who_could_serve_nothing_takes_over_for_nobody() -> None:
+    sockets = listening_sockets(2)
+    reading, writing = os.pipe()
+    before = asyncio.all_tasks()
+    router = Router(settings(baseline=f"http://127.0.0.1:{await free_port()}"), Recorder(None, utc_now))
+    with pytest.raises(StartError, match="no engine is ready, so there is nothing to take over for"):
+        await router.start(Inherited(sockets[:1], sockets[1:], ready=writing))
+    assert asyncio.all_tasks() == before
+    for descriptor in (reading, writing):
+        os.close(descriptor)
+    sockets[0].close()
 
 
 @pytest.mark.slow
@@ -206,12 +248,6 @@ async def test_until_balancers_know_of_its_end_a_router_takes_whom_they_send() -
             await client.get(f"http://127.0.0.1:{router.port}/health")
 
 
-def test_the_ready_line_names_both_addresses() -> None:
-    assert ready_line(settings(host="::1"), 8080, 8081) == (
-        "breakeven ready on http://[::1]:8080, admin on http://127.0.0.1:8081\n"
-    )
-
-
 def test_a_host_that_does_not_exist_is_named() -> None:
     with pytest.raises(StartError, match=r"^admin_port: cannot listen on nowhere\.invalid:1: "):
         bind("nowhere.invalid", 1, "admin_port")
@@ -246,16 +282,3 @@ def test_enough_descriptors_are_nothing_to_talk_about(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (OPEN_FILES_MIN, OPEN_FILES_MIN))
     raise_open_files()
     assert caplog.text == ""
-
-
-async def test_a_hang_up_while_the_router_starts_does_not_end_it() -> None:
-    handlers: list[Any] = []
-
-    class Starting(Router):
-        async def start(self) -> None:
-            handlers.append(signal.getsignal(signal.SIGHUP))
-            raise StartError
-
-    with pytest.raises(StartError):
-        await serve(settings(), settings, Starting)
-    assert handlers != [signal.SIG_DFL]

@@ -25,6 +25,7 @@ from typing import Any
 
 import uvloop
 
+from breakeven.addresses import bound_sockets
 from breakeven.config import BackendAddress, Settings
 from breakeven.engine_client import EngineClient, EngineError
 from breakeven.fleet import Fleet, ModelsListed, ProbeSucceeded
@@ -208,7 +209,7 @@ def proxy_to(port: int, loop: asyncio.AbstractEventLoop) -> Proxy:
 async def _served(case: Case, port: int) -> float:
     loop = asyncio.get_running_loop()
     proxy = proxy_to(port, loop)
-    own = await proxy.listen("127.0.0.1", 0)
+    own = await proxy.listen_at(await bound_sockets("127.0.0.1", 0))
     asking = asyncio.create_task(asyncio.to_thread(_ask, own, case.request))
     await asyncio.sleep(0)
     turns = Turns()
