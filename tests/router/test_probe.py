@@ -377,7 +377,7 @@ async def test_all_are_known_once_who_is_well_was_asked_for_its_models(health: i
         async with asyncio.timeout(10):
             await prober.known_all()
         assert engine.times_asked("/v1/models") == asked
-        assert ear.count(ProbeFailed, "spec-1") == 1
+        assert ear.count(ProbeFailed, "spec-1") >= 1
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
