@@ -24,6 +24,14 @@ class Reason(StrEnum):
     NOT_SAMPLED = "not_sampled"
     FAILOVER = "failover"
     """The pool that was chosen failed the request before it answered, and another one served it."""
+    COST = "lowest_cost"
+    """The cheapest of all pools, by what was measured of each."""
+    COST_TIED = "cost_within_error"
+    """Two costs differed by less than their error, and the ticket chose between them."""
+    EXPLORATION = "exploration"
+    """Sent where little is known of such requests, to learn; see `breakeven` for how often."""
+    UNMEASURED = "unmeasured"
+    """Neither a measured table nor enough observations say what a pool would take: the static rule decided."""
 
 
 class Refusal(StrEnum):
@@ -36,6 +44,40 @@ class Refusal(StrEnum):
     """Every ready backend that could serve it has as many requests as it may have: it may wait for a place."""
 
 
+class AcceptanceSource(StrEnum):
+    """Where an acceptance length comes from, the best first."""
+
+    PLAIN = "plain"
+    """The pool drafts nothing: one token per step."""
+    REQUESTS = "requests"
+    """The engine's own figure for single requests (`metrics.speculative_decoding`)."""
+    TIMING = "timing"
+    """Tokens per event of the stream, or time per token against the pool's step time."""
+    COUNTERS = "counters"
+    """The engine's counters: all its requests, whatever their class."""
+    TABLE = "table"
+    """The measured table."""
+
+
+class Prediction(Struct, frozen=True):
+    """What the policy expects of its choice, and of the next best pool; the terms are those of `cost`.
+
+    `batch` is the number of sequences expected there without this request. `own_s` is the request's own time, `harm_s`
+    the delay it causes to the others together, both in seconds; `total` is what was compared, in request-seconds where
+    the objective is latency. `runner_up` is the cheapest backend of another pool, None where there is none.
+    """
+
+    batch: float
+    step_time_s: float
+    acceptance_length: float
+    acceptance_source: AcceptanceSource
+    own_s: float
+    harm_s: float
+    total: float
+    runner_up: "Target | None" = None
+    runner_up_total: float | None = None
+
+
 class Target(Struct, frozen=True):
     """One backend of one pool, by name."""
 
@@ -44,11 +86,15 @@ class Target(Struct, frozen=True):
 
 
 class Route(Struct, frozen=True):
-    """Try the targets in order, the first being the choice; between one and three of them, each eligible and ready."""
+    """Try the targets in order, the first being the choice; between one and three of them, each eligible and ready.
+
+    `prediction`: where the policy has one.
+    """
 
     ranking: tuple[Target, ...]
     reason: Reason
     policy: str
+    prediction: Prediction | None = None
 
 
 class Refuse(Struct, frozen=True):

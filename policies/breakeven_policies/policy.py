@@ -9,6 +9,7 @@ and name it in the configuration: `policy: mine` or `policy: mine:argument`.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from heapq import nsmallest
 from typing import Protocol
 from zlib import crc32
@@ -97,13 +98,18 @@ def least_loaded(candidates: list[Candidate], most: int, ticket: float) -> list[
     """The `most` least loaded candidates in rising load; the ticket orders equals, so that replicas do not herd."""
     if len(candidates) <= 1:
         return list(candidates)
-    return nsmallest(most, candidates, key=lambda candidate: (candidate[1].load, _lot(candidate[1].name, ticket)))
+    return nsmallest(most, candidates, key=lambda candidate: (candidate[1].load, lot(candidate[1].name, ticket)))
 
 
-def _lot(name: str, ticket: float) -> int:
+def lot(name: str, ticket: float) -> int:
     """A number drawn for this name by this ticket: rendezvous hashing, so that the order of backends does not matter.
 
     The multiplier is the golden-ratio constant of splitmix64; the shift mixes its high bits into the comparison.
     """
-    mixed = ((crc32(name.encode("utf-8", "replace")) ^ int(ticket * 2**53)) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+    mixed = ((_digest(name) ^ int(ticket * 2**53)) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
     return ((mixed ^ (mixed >> 29)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+
+
+@lru_cache(maxsize=4096)  # names are configured; an idle fleet of 64 draws a lot for each at every request
+def _digest(name: str) -> int:
+    return crc32(name.encode("utf-8", "replace"))

@@ -29,7 +29,8 @@ class RequestView(Struct, frozen=True):
     in bytes, the only size known without a tokenizer. `max_output_tokens` is None where the request sets no limit.
     `sequences` is `n`. `sampled` is False where the endpoint generates no text (embeddings, tokenize, ...): then no
     sampling parameter matters and speculation has nothing to speed up. `ticket` is uniform in [0, 1): the only chance
-    a policy gets.
+    a policy gets. `structured`: the answer is held to a form (a schema, a grammar, choices); `has_tools`: it may call
+    tools. `workload_name` is one of the configured names of workloads, where the application gave one.
     """
 
     model: str | None
@@ -46,6 +47,9 @@ class RequestView(Struct, frozen=True):
     sequences: int
     ticket: float
     sampled: bool = True
+    structured: bool = False
+    has_tools: bool = False
+    workload_name: str | None = None
 
     @property
     def needs_plain_sampling(self) -> bool:

@@ -4,6 +4,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from breakeven_policies.learned import Learned
+
 
 class PoolKind(StrEnum):
     """Whether the engines of a pool draft tokens ahead."""
@@ -120,7 +122,13 @@ class PoolView(Struct, frozen=True):
 
 
 class FleetSnapshot(Struct, frozen=True):
-    """Every pool in configuration order, at `now_s` on the router's monotonic clock."""
+    """Every pool in configuration order, at `now_s` on the router's monotonic clock.
+
+    `learned` is what `learning` has made of finished requests and scrapes, None where nobody learns. `replicas` is how
+    many routers like this one send to the same engines.
+    """
 
     now_s: float
     pools: tuple[PoolView, ...] = ()
+    learned: Learned | None = None
+    replicas: float = 1.0

@@ -107,10 +107,12 @@ def test_every_member_of_what_a_policy_sees_is_thought_of() -> None:
         "suspicion", "draining",
     ]  # fmt: skip
     assert [field.name for field in fields(PoolView)] == ["name", "kind", "backends", "method", "speculative_tokens"]
-    assert [field.name for field in fields(FleetSnapshot)] == ["now_s", "pools"]
+    # What was learned is learned again from a journal's own outcomes: it is not written.
+    assert [field.name for field in fields(FleetSnapshot)] == ["now_s", "pools", "learned", "replicas"]
     assert [field.name for field in fields(RequestView)] == [  # all of them are written: none may be a secret
         "model", "endpoint", "stream", "temperature", "temperature_defaulted", "top_p", "top_k", "min_p",
         "has_logit_bias", "prompt_bytes", "max_output_tokens", "sequences", "ticket", "sampled",
+        "structured", "has_tools", "workload_name",
     ]  # fmt: skip
 
 
