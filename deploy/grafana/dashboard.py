@@ -243,6 +243,16 @@ ROWS = (
                 "When the one in force was.",
                 (Query("max by (instance) (breakeven_config_last_success_timestamp_seconds * 1000)", "{{instance}}"),),
             ),
+            Panel(
+                "Policy",
+                "short",
+                "By how many routers each is in force, and whether one was switched to (PUT /policy) that is not the "
+                "configured one.",
+                (
+                    Query("sum by (policy) (breakeven_policy_info)", "{{policy}}"),
+                    Query("max by (instance) (breakeven_policy_switched)", "{{instance}} switched"),
+                ),
+            ),
         ),
     ),
     Row(

@@ -17,10 +17,12 @@ from importlib.resources import files
 from ipaddress import IPv6Address, ip_address
 from typing import Annotated, Any
 
+import msgspec
 import uvicorn
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 
 from breakeven.body import view
@@ -52,6 +54,7 @@ def admin_app(sights: Sights) -> FastAPI:
     _add_state_routes(app, sights)
     _add_explain_route(app, sights)
     _add_drain_routes(app, sights)
+    _add_switch_routes(app, sights)
     _add_pages(app)
     return app
 
@@ -68,7 +71,7 @@ def _add_state_routes(app: FastAPI, sights: Sights) -> None:
 
     @app.get("/policy", summary="The policy in force, and which pools it prefers where that is simple")
     async def policy() -> dict[str, Any]:
-        return policy_document(sights.policy(), sights.snapshot())
+        return policy_document(sights.policy(), sights.configured(), sights.snapshot())
 
     @app.get("/health", summary="200 while the process lives")
     async def health() -> dict[str, str]:
@@ -161,6 +164,40 @@ def _add_drain_routes(app: FastAPI, sights: Sights) -> None:
         return drain_document(sights.snapshot(), name)
 
 
+class Switch(Struct, forbid_unknown_fields=True):
+    """The body of PUT /policy."""
+
+    policy: str
+
+
+_decode_switch = msgspec.json.Decoder(Switch).decode
+
+
+def _add_switch_routes(app: FastAPI, sights: Sights) -> None:
+    async def authorized(request: Request) -> None:
+        require_right_to_change(sights.admin_key, request)
+
+    def switch(spec: str | None) -> dict[str, Any]:
+        try:
+            sights.switch(spec)
+        except ValueError as error:
+            raise invalid_request(f"policy: {error}.", code="unknown_policy", param="policy") from None
+        return policy_document(sights.policy(), sights.configured(), sights.snapshot())
+
+    @app.put("/policy", summary='Have another policy decide, {"policy": "least_loaded"}, until DELETE or a restart')
+    async def put(request: Request, _: Annotated[None, Depends(authorized)]) -> dict[str, Any]:
+        try:
+            wanted = _decode_switch(await read_body(request)).policy
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            message = 'The body must be {"policy": "NAME"}, or "NAME:ARGUMENT".'
+            raise invalid_request(message, param="policy") from None
+        return switch(wanted)
+
+    @app.delete("/policy", summary="Have the configured policy decide again")
+    async def delete(_: Annotated[None, Depends(authorized)]) -> dict[str, Any]:
+        return switch(None)
+
+
 def _apply(sights: Sights, event: Drained | Resumed) -> None:
     if all(backend.name != event.backend for pool in sights.snapshot().pools for backend in pool.backends):
         message = f"There is no backend {shown(event.backend)} here."
@@ -191,7 +228,7 @@ async def read_body(request: Request) -> bytes:
     async for piece in request.stream():
         body += piece
         if len(body) > EXPLAIN_BYTES_MAX:
-            message = f"To be explained, a body may have {EXPLAIN_BYTES_MAX} bytes at most."
+            message = f"Here a body may have {EXPLAIN_BYTES_MAX} bytes at most."
             raise invalid_request(message, code="request_too_large", status=413)
     return bytes(body)
 

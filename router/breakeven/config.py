@@ -19,6 +19,7 @@ from breakeven.config_values import (
     NAME_PATTERN,
     Address,
     AddressList,
+    HeaderName,
     Interval,
     Key,
     Method,
@@ -40,6 +41,7 @@ from breakeven.config_values import (
 from breakeven.endpoints import EndpointTable
 from breakeven.fleet import PoolSpec
 from breakeven.key_list import KeyList
+from breakeven.policy_choice import PolicyChoice
 from breakeven_policies.policy import RANKING_MAX, Policy
 from breakeven_policies.registry import build_policy
 from breakeven_policies.request import SamplingDefaults
@@ -217,6 +219,9 @@ class Settings(BaseSettings):
     policy: str = Field("threshold", description="threshold, pinned:POOL, least_loaded, or a module of your own")
     threshold: Temperature = Field(1.0, description="highest temperature that is still served with speculation")
     shadow: PolicyList = Field([], description="further policies that decide every request too, only to be counted")
+    policy_header: HeaderName = Field("", description="header in which a client may name a policy; absent, none may")
+    policy_choices: PolicyList = Field([], description="the policies that may be named there")
+    alias_policies: TextMapping = Field({}, description="policies for models asked for by an alias, each alias=policy")
     aliases: TextMapping = Field({}, description="further names for models, each as alias=model")
     models: Annotated[dict[str, ModelConfig], NoDecode, BeforeValidator(yaml_value)] = Field(
         {}, description="per model: defaults {temperature, top_p, top_k, min_p} that its engine fills in"
@@ -349,11 +354,18 @@ class Settings(BaseSettings):
             require_pool(self.policy, [pool.name for pool in self.pools])
         except ValueError as error:
             reject(f"policy: {error}")
-        try:
-            for policy in self.build_shadows():
-                require_pool(policy.name, [pool.name for pool in self.pools])
-        except ValueError as error:
-            reject(f"shadow: {error}")
+        named = {"shadow": self.shadow, "policy_choices": self.policy_choices, "alias_policies": self.alias_policies}
+        for setting, specs in named.items():
+            try:
+                for spec in specs.values() if isinstance(specs, dict) else specs:
+                    require_pool(build_policy(spec, self.threshold).name, [pool.name for pool in self.pools])
+            except ValueError as error:
+                reject(f"{setting}: {error}")
+        if bool(self.policy_header) != bool(self.policy_choices):
+            reject("policy_header and policy_choices go together")
+        unknown = sorted(self.alias_policies.keys() - self.aliases.keys())
+        if unknown:
+            reject(f"alias_policies: {unknown[0]!a} is not among the aliases")
 
     def _check_ports(self) -> None:
         if self.port == self.admin_port != 0:
@@ -383,6 +395,16 @@ class Settings(BaseSettings):
     def build_shadows(self) -> tuple[Policy, ...]:
         """Those that are only asked, each once."""
         return tuple(build_policy(spec, self.threshold) for spec in dict.fromkeys(self.shadow))
+
+    def policy_choice(self) -> PolicyChoice | None:
+        """The policies that single requests may ask for; None: they may not."""
+        if not (self.policy_header or self.alias_policies):
+            return None
+        return PolicyChoice(
+            self.policy_header.encode("ascii"),
+            {spec.encode("latin-1", "replace"): build_policy(spec, self.threshold) for spec in self.policy_choices},
+            {alias: build_policy(spec, self.threshold) for alias, spec in self.alias_policies.items()},
+        )
 
     def addresses(self) -> tuple[BackendAddress, ...]:
         """Every engine, pools in configuration order."""

@@ -27,6 +27,13 @@ POLICIES_MAX = 8
 """Each policy that is asked costs every request a decision, some 10 µs, and the metrics a label value."""
 
 
+HEADER = re.compile(r"x-[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?")
+"""It is taken off the request: with a prefix it can be none that engines or connections need."""
+
+TAKEN_HEADERS = frozenset(("x-request-id", "x-api-key"))
+"""These mean something else here."""
+
+
 def reject(message: str) -> NoReturn:
     """Say what is expected; pydantic adds which key it is about."""
     raise ValueError(message)
@@ -135,6 +142,13 @@ def _origin(origin: str) -> str:
     return origin
 
 
+def _header(name: str) -> str:
+    name = name.strip().lower()
+    if name and (not HEADER.fullmatch(name) or name in TAKEN_HEADERS):
+        reject(f"expected a header of your own such as x-breakeven-policy, got {name!a}")
+    return name
+
+
 def _method(method: str) -> str:
     if not METHOD.fullmatch(method):
         reject(f"expected a method such as eagle3, draft_model or ngram, got {method!a}")
@@ -165,6 +179,7 @@ Key = Annotated[SecretStr | None, BeforeValidator(_key), AfterValidator(_visible
 Address = Annotated[str, AfterValidator(_address)]
 AddressList = Annotated[list[Address], NoDecode, BeforeValidator(split_list)]
 OriginList = Annotated[list[Annotated[str, AfterValidator(_origin)]], NoDecode, BeforeValidator(split_list)]
+HeaderName = Annotated[str, AfterValidator(_header)]
 PolicyList = Annotated[list[str], NoDecode, BeforeValidator(split_list), Field(max_length=POLICIES_MAX)]
 PathList = Annotated[list[str], NoDecode, BeforeValidator(split_list)]
 TextMapping = Annotated[dict[str, str], NoDecode, BeforeValidator(split_mapping)]

@@ -50,9 +50,13 @@ def decision_document(decision: Decision) -> dict[str, Any]:
     }
 
 
-def policy_document(policy: Policy, fleet: FleetSnapshot) -> dict[str, Any]:
+def policy_document(policy: Policy, configured: Policy, fleet: FleetSnapshot) -> dict[str, Any]:
     """What GET /policy answers: the policies of this package also say which pools they prefer; yours says its name."""
-    document: dict[str, Any] = {"policy": policy.name}
+    document: dict[str, Any] = {
+        "policy": policy.name,
+        "configured": configured.name,
+        "switched": policy is not configured,
+    }
     if isinstance(policy, Threshold):
         for key, kind in (("up_to_threshold", PoolKind.SPECULATIVE), ("above_threshold", PoolKind.PLAIN)):
             document[key] = [pool.name for pool in fleet.pools if pool.kind is kind]

@@ -12,7 +12,12 @@ from breakeven.config_sources import did_you_mean
 FILE_ONLY = frozenset(("pools", "models", "defaults"))
 """Structure does not fit on a command line; the file and the environment take it as YAML."""
 
-REPEATABLE = frozenset(("api_keys", "baseline", "speculative", "aliases", "cors_origins", "extra_paths", "shadow"))
+REPEATABLE = frozenset(
+    (
+        "alias_policies", "aliases", "api_keys", "baseline", "cors_origins", "extra_paths", "policy_choices", "shadow",
+        "speculative",
+    )
+)  # fmt: skip
 
 
 class Parser(argparse.ArgumentParser):

@@ -200,6 +200,13 @@ def unbuffered(headers: Headers) -> bytes:
     return lines
 
 
+@lru_cache(maxsize=16)
+def dropped_headers(policy_header: bytes, *, client_key: bool) -> frozenset[bytes]:
+    """What of a client's headers does not go to an engine; one object each, by which `Headers.forwarded` knows it."""
+    dropped = REQUEST_DROPPED if client_key else WITHOUT_CLIENT_KEY
+    return dropped | {policy_header} if policy_header else dropped
+
+
 @lru_cache(maxsize=1024)
 def why_lines(reason: str, policy: str | None) -> bytes:
     """The headers that say why an answer comes from where it comes; few combinations exist, each is written once."""

@@ -154,6 +154,9 @@ SHADOW_SECONDS = Metric(
     ("policy",), OWN_SECONDS,
 )  # fmt: skip
 POLICY_INFO = Metric("breakeven_policy_info", _GAUGE, "1 for the policy in force.", ("policy",))
+POLICY_SWITCHED = Metric(
+    "breakeven_policy_switched", _GAUGE, "1 where another policy than the configured one was switched to (PUT /policy)."
+)
 BUILD_INFO = Metric("breakeven_build_info", _GAUGE, "1 for the running version.", ("version",))
 
 TABLE = (
@@ -161,7 +164,7 @@ TABLE = (
     ATTEMPTS, READY, DRAINING, HEALTH_CHANGES, EJECTIONS, PROBE_FAILURES, SCRAPE_FAILURES, ENGINE_RUNNING,
     ENGINE_WAITING, ENGINE_KV_USAGE, ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, LINES_LOST,
     CLIENT_CONNECTIONS, QUEUED, QUEUE_WAIT, SHORTAGES, WORKER_RESTARTS, CONFIG_RELOADS, CONFIG_SUCCESS,
-    SHADOW_DECISIONS, SHADOW_SECONDS, POLICY_INFO, BUILD_INFO,
+    SHADOW_DECISIONS, SHADOW_SECONDS, POLICY_INFO, POLICY_SWITCHED, BUILD_INFO,
 )  # fmt: skip
 
 BY_NAME = {metric.name: metric for metric in TABLE}

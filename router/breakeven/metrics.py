@@ -110,6 +110,7 @@ class Metrics:
         self._cells = ledger.cells
         self._others = others
         self.config_success_s = 0.0
+        self.policy_switched = False
         self._pool_of = {backend: pool.name for pool in pools for backend in pool.backends}
         self._windows = {backend: SignalWindow() for backend in self._pool_of}
         self._counts = {name: Count(metric, ledger) for name, metric in table.BY_NAME.items() if not metric.buckets}
@@ -294,6 +295,7 @@ class Metrics:
         """What is not counted but known now."""
         gauges: dict[str, Series] = {metric.name: {} for metric in table.OF_THE_FLEET}
         gauges[table.POLICY_INFO.name] = {(policy,): [1.0]}
+        gauges[table.POLICY_SWITCHED.name] = {(): [float(self.policy_switched)]}
         gauges[table.CONFIG_SUCCESS.name] = {(): [self.config_success_s]}
         gauges[table.BUILD_INFO.name] = {(version("breakeven"),): [1.0]}
         for pool in snapshot.pools:

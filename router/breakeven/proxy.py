@@ -132,6 +132,7 @@ class Proxy:
         self._cors = Cors(frozenset(settings.cors_origins))
         self._probe_s = settings.probe_interval_s
         self._total_s = settings.total_timeout_s
+        self._choice = settings.policy_choice()
         shadows = settings.build_shadows()
         self._shadows = Shadows(shadows, self._metrics, self._now, _soon) if shadows else None
         self._attempts_max = settings.attempts_max
@@ -287,7 +288,7 @@ class Proxy:
         if route is None:
             if self.line.due:  # who waits comes first
                 self.line.ask()
-            route = self.decide(viewed, visit.record)
+            route = self.decide(viewed, visit)
             if route is None:
                 self._wait(visit, endpoint, decoded, viewed)
                 return
@@ -375,10 +376,13 @@ class Proxy:
         queued.wait(latest_s, len(visit.request.body) + len(decoded or b""))
         visit.client.attach(queued)
 
-    def decide(self, viewed: Viewed, record: RequestRecord) -> Route | None:
+    def decide(self, viewed: Viewed, visit: Visit) -> Route | None:
         """Ask the policy; None: it may wait for a place. ApiError where it refuses."""
+        record = visit.record
         snapshot = self._fleet.snapshot(self._now())
         policy = self._policy.current
+        if self._choice is not None:
+            policy = self._choice.of(visit.request.headers.named, viewed.alias) or policy
         try:
             decision: Decision = policy.decide(viewed.request, snapshot)
         except Exception as fault:  # a policy may be anybody's module: its fault costs one request, not all

@@ -26,7 +26,7 @@ class House(Protocol[Order_contra]):
 
     line: Admission
 
-    def decide(self, viewed: Viewed, record: RequestRecord) -> Route | None:
+    def decide(self, viewed: Viewed, visit: Order_contra) -> Route | None:
         """Where it goes; None: nowhere at this moment, but it may wait. ApiError: nowhere."""
 
     def refuse(self, visit: Order_contra, error: ApiError) -> None:
@@ -68,7 +68,7 @@ class Queued:
     def try_place(self) -> Waited | None:
         """Ask the policy anew, on the fleet as it is now."""
         try:
-            route = self._house.decide(self._viewed, self._visit.record)
+            route = self._house.decide(self._viewed, self._visit)
             if route is None:
                 return None
             self._stop()

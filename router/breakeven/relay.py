@@ -21,10 +21,9 @@ from breakeven.fleet import ConnectRefused, Erred, Finished, Fleet, Started
 from breakeven.further_attempt import FurtherAttempt, finds_place
 from breakeven.headers import (
     CORS_ANSWERS,
-    REQUEST_DROPPED,
     RESPONSE_DROPPED,
-    WITHOUT_CLIENT_KEY,
     ResponseHead,
+    dropped_headers,
     error_lines,
     request_head,
     unbuffered,
@@ -80,10 +79,11 @@ def engine_at(
     *,
     accepts_gzip: bool,
     router_has_keys: bool = False,
+    policy_header: bytes = b"",
 ) -> Engine:
-    """An engine with what is the same for each of its requests made once; keys of the router stay here."""
+    """An engine with what is the same for each of its requests made once; what speaks to the router stays here."""
     line = f"x-breakeven-pool: {pool}\r\nx-breakeven-backend: {name}\r\n".encode()
-    dropped = REQUEST_DROPPED if authorization is None and not router_has_keys else WITHOUT_CLIENT_KEY
+    dropped = dropped_headers(policy_header, client_key=authorization is None and not router_has_keys)
     lines = b"" if authorization is None else b"authorization: %b\r\n" % authorization
     return Engine(
         name=name,

@@ -13,7 +13,7 @@ from breakeven.tls import engine_context, freshness
 from breakeven.upstream import ConnectionPool
 from breakeven.watch_files import Fingerprint
 
-Making = tuple[BackendAddress, float, float, bool, tuple[Fingerprint, ...]]
+Making = tuple[BackendAddress, float, float, bool, str, tuple[Fingerprint, ...]]
 """What an engine is made of; where that is the same, it stays the same, with its connections."""
 
 
@@ -35,13 +35,14 @@ class Roster:
                 settings.connect_timeout_s,
                 settings.upstream_keepalive_s,
                 router_has_keys,
+                settings.policy_header,
                 freshness(address.trust),
             )
             for address in settings.addresses()
         }
         same = {name for name, making in makings.items() if self._makings.get(name) == making}
         self.engines = {
-            name: before[name] if name in same else self._engine(*making[:4]) for name, making in makings.items()
+            name: before[name] if name in same else self._engine(*making[:5]) for name, making in makings.items()
         }
         made, self._makings = self._makings, makings
         for name in before.keys() - same:
@@ -54,7 +55,12 @@ class Roster:
             engine.connections.close()
 
     def _engine(
-        self, address: BackendAddress, connect_timeout_s: float, keepalive_s: float, router_has_keys: bool
+        self,
+        address: BackendAddress,
+        connect_timeout_s: float,
+        keepalive_s: float,
+        router_has_keys: bool,
+        policy_header: str,
     ) -> Engine:
         connections = ConnectionPool(
             address.host,
@@ -74,6 +80,7 @@ class Roster:
             connections,
             accepts_gzip=address.accept_gzip,
             router_has_keys=router_has_keys,
+            policy_header=policy_header.encode("ascii"),
         )
 
 

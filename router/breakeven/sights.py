@@ -13,7 +13,7 @@ from breakeven_policies.snapshot import FleetSnapshot
 
 @dataclass(slots=True)
 class Sights:
-    """What the admin port may look at, and change by `apply`; a reload changes what is here."""
+    """What the admin port may look at, and change by `apply` and `switch`; a reload changes what is here."""
 
     snapshot: Callable[[], FleetSnapshot]
     policy: Callable[[], Policy]
@@ -23,3 +23,5 @@ class Sights:
     endpoints: EndpointTable
     admin_key: str | None
     apply: Callable[[Drained | Resumed], object]
+    configured: Callable[[], Policy]
+    switch: Callable[[str | None], object]

@@ -34,7 +34,7 @@ from breakeven.proxy import Proxy
 from breakeven.record import AttemptResult
 from breakeven.shared_table import new_table, rows_of
 from breakeven.wiring import Router
-from breakeven.worker_messages import AskedWell, Listed, Message, Well
+from breakeven.worker_messages import AskedWell, Listed, Message, PolicySwitched, Well
 from breakeven_policies.snapshot import Health, Suspicion
 
 
@@ -104,11 +104,18 @@ class Supervisor(Router):
         super()._health_changed(pool, backend, health)
         self._crew.tell(Believed(backend, health, self.fleet.suspicion(backend)))
 
+    def switch_policy(self, spec: str | None) -> None:
+        """As of one process, and every worker decides by it."""
+        super().switch_policy(spec)
+        self._crew.tell(PolicySwitched(spec))
+
     def _listed(self, backend: str) -> Listed:
         return Listed(backend, json.dumps(self._directory.cards(backend)).encode("ascii"))
 
     def _greet(self, worker: Worker) -> None:
         """Tell a new worker what is known."""
+        if self._policy.switched_to is not None:
+            worker.send(PolicySwitched(self._policy.switched_to))
         for pool in self._sights.snapshot().pools:
             for backend in pool.backends:
                 worker.send(Believed(backend.name, backend.health, backend.suspicion))

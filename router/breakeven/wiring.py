@@ -11,7 +11,6 @@ import ssl
 import sys
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import uvloop
@@ -26,13 +25,13 @@ from breakeven.inherited import NOTHING, Inherited
 from breakeven.key_file import keys_in_force
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
+from breakeven.policy_in_force import PolicyInForce
 from breakeven.probe import Listeners, Prober, Rhythm, ask_once
 from breakeven.proxy import Proxy
 from breakeven.recorder import Recorder, Recorders, Tracing
 from breakeven.reload import Plan, plan_of
 from breakeven.sights import Sights
 from breakeven.tls import ServerTls, client_context, require_engine_files
-from breakeven_policies.policy import Policy
 from breakeven_policies.snapshot import Health
 
 if TYPE_CHECKING:
@@ -52,13 +51,6 @@ OPEN_FILES_MIN = 4096
 
 class StartError(Exception):
     """The router cannot start; the message is one line for the person who started it."""
-
-
-@dataclass(slots=True)
-class PolicyInForce:
-    """The policy that decides the next request."""
-
-    current: Policy
 
 
 class EngineWatch(Protocol):
@@ -127,7 +119,7 @@ class Router:
             tracing.recorder.tell_losses(self.metrics.lines_lost)
         ejection = Ejection(settings.engine_failures_max, settings.engine_frozen_s)
         self.fleet = self._make_fleet(specs, ejection)
-        self._policy = PolicyInForce(settings.build_policy())
+        self._policy = PolicyInForce(settings)
         self._draining = False
         context = client_context(settings)
         self._tls = None if context is None else ServerTls(context)
@@ -159,6 +151,8 @@ class Router:
             endpoints=EndpointTable(settings.extra_paths),
             admin_key=None if settings.admin_key is None else settings.admin_key.get_secret_value(),
             apply=self.fleet.apply,
+            configured=lambda: self._policy.configured,
+            switch=self.switch_policy,
         )
         self.metrics.config_success_s = utc_now().timestamp()
         self._admin: AdminServer | None = None
@@ -244,7 +238,8 @@ class Router:
         if self._tls is not None and context is not None:
             self._tls.take(context)
         self.settings = settings = plan.settings
-        self._policy.current = settings.build_policy()
+        self._policy.reconfigure(settings, LOG.warning)
+        self.metrics.policy_switched = self._policy.switched_to is not None
         specs, addresses = settings.pool_specs(), settings.addresses()
         self.metrics.reconfigure(specs)
         self._directory.reconfigure((address.name for address in addresses), settings.aliases)
@@ -257,6 +252,14 @@ class Router:
         self._sights.models = settings.model_table()
         self._sights.endpoints = EndpointTable(settings.extra_paths)
         self._sights.admin_key = None if settings.admin_key is None else settings.admin_key.get_secret_value()
+
+    def switch_policy(self, spec: str | None) -> None:
+        """Have another policy decide from the next request on; None: the configured one. ValueError: there is none."""
+        before = self._policy.current.name
+        self._policy.switch(spec)
+        self.metrics.policy_switched = spec is not None
+        again = ", the configured one" if spec is None else ""
+        LOG.warning("policy switched over the admin port from %s to %s%s", before, self._policy.current.name, again)
 
     async def first_probes(self) -> None:
         """Wait until every engine has been asked once how it is."""

@@ -45,6 +45,7 @@ from breakeven.worker_messages import (
     Listed,
     Message,
     Part,
+    PolicySwitched,
     Reconfigured,
     Serving,
     Well,
@@ -166,6 +167,8 @@ class WorkerRouter(Router):
             self._questions.answer(message)
         elif isinstance(message, Reconfigured):
             self._take(*pickle.loads(message.settings))  # noqa: S301  # from the process that started this one
+        elif isinstance(message, PolicySwitched):
+            self._policy.switch(message.policy)  # the supervisor has tried, by the same settings
         elif isinstance(message, Part):
             self._draining = True
             self._serving.part()

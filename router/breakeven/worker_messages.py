@@ -56,6 +56,12 @@ class Reconfigured(Struct, frozen=True, tag=True):
     settings: bytes
 
 
+class PolicySwitched(Struct, frozen=True, tag=True):
+    """That policy decides from now on; None: the configured one again."""
+
+    policy: str | None
+
+
 class Drain(Struct, frozen=True, tag=True):
     """Take no more clients, let requests finish, end."""
 
@@ -85,7 +91,19 @@ class AskedWell(Struct, frozen=True, tag=True):
     backend: str
 
 
-Downward = Assignment | Believed | Scraped | SignalsForgotten | Listed | Well | Part | Reconfigured | Drain | Hurry
+Downward = (
+    Assignment
+    | Believed
+    | Scraped
+    | SignalsForgotten
+    | Listed
+    | Well
+    | Part
+    | Reconfigured
+    | PolicySwitched
+    | Drain
+    | Hurry
+)
 Upward = Serving | Leaving | Left | ConnectRefused | EndedElsewhere | Erred | AskedWell
 Message = Downward | Upward
 

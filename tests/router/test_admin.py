@@ -13,13 +13,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from breakeven.admin import EXPLAIN_BYTES_MAX, AdminServer, admin_app, is_loopback
 from breakeven.body import ModelTable
+from breakeven.config import Settings
 from breakeven.endpoints import EndpointTable
 from breakeven.fleet import Fleet, ModelsListed, PoolSpec, ProbeSucceeded
 from breakeven.fleet_json import decode_fleet
 from breakeven.metrics import Metrics
+from breakeven.policy_in_force import PolicyInForce
 from breakeven.sights import Sights
 from breakeven_policies.snapshot import Health, PoolKind
-from breakeven_policies.threshold import Threshold
 
 POOLS = (
     PoolSpec("plain", PoolKind.PLAIN, "none", 0, ("plain-0",)),
@@ -36,15 +37,18 @@ def fleet_of_two() -> Fleet:
 
 
 def sights(fleet: Fleet, admin_key: str | None = None) -> Sights:
+    in_force = PolicyInForce(Settings(pools=[{"name": "plain", "kind": "plain", "backends": ["http://127.0.0.1:1"]}]))
     return Sights(
         snapshot=lambda: fleet.snapshot(1.0),
-        policy=Threshold,
+        policy=lambda: in_force.current,
         ready=fleet.ready,
         metrics=Metrics(POOLS),
         models=ModelTable(aliases={"fast": "m"}),
         endpoints=EndpointTable(),
         admin_key=admin_key,
         apply=fleet.apply,
+        configured=lambda: in_force.configured,
+        switch=in_force.switch,
     )
 
 
@@ -172,6 +176,8 @@ async def test_the_policy_is_named_with_its_threshold_and_the_pools_it_prefers()
     async with admin() as client:
         assert (await client.get("/policy")).json() == {
             "policy": "threshold",
+            "configured": "threshold",
+            "switched": False,
             "threshold": 1.0,
             "up_to_threshold": ["eagle"],
             "above_threshold": ["plain"],
@@ -250,7 +256,7 @@ async def changing(fleet: Fleet, admin_key: str | None, peer: str) -> AsyncItera
         ("k", "10.0.0.1", {"authorization": "Bearer x"}, 401, "invalid_api_key"),
     ],
 )
-async def test_who_may_not_drain_an_engine_is_told_why(
+async def test_who_may_not_drain_an_engine_nor_switch_the_policy_is_told_why(
     admin_key: str | None, peer: str, headers: dict[str, str], status: int, code: str
 ) -> None:
     fleet = fleet_of_two()
@@ -259,6 +265,12 @@ async def test_who_may_not_drain_an_engine_is_told_why(
             answer = await client.post(f"/backends/plain-0/{wish}", headers=headers)
             assert (answer.status_code, error_of(answer)["code"]) == (status, code)
             assert answer.headers.get("www-authenticate") == ("Bearer" if status == 401 else None)
+        for answer in (
+            await client.put("/policy", json={"policy": "least_loaded"}, headers=headers),
+            await client.delete("/policy", headers=headers),
+        ):
+            assert (answer.status_code, error_of(answer)["code"]) == (status, code)
+        assert (await client.get("/policy")).json()["policy"] == "threshold"
     assert fleet.health("plain-0") is Health.READY
 
 
@@ -291,3 +303,26 @@ async def test_an_engine_that_is_not_there_cannot_be_drained() -> None:
     async with changing(fleet_of_two(), None, "127.0.0.1") as client:
         answer = await client.post("/backends/nobody/drain")
     assert (answer.status_code, error_of(answer)["code"]) == (404, "unknown_backend")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"null", b'"least_loaded"', b"\xff", b"[" * 20_000, b'{"policy": 1}',
+     b'{"policy": "pinned:plain", "x": 1}', b'{"policy": "fastest"}',
+     b'{"policy": "pinned:nowhere"}', b'{"policy": "pinned:\\ud800"}', b'{"policy": ""}'],
+)  # fmt: skip
+async def test_what_names_no_policy_is_refused_and_changes_nothing(body: bytes) -> None:
+    async with changing(fleet_of_two(), None, "127.0.0.1") as client:
+        answer = await client.put("/policy", content=body)
+        assert (answer.status_code, error_of(answer)["param"]) == (400, "policy")
+        assert (await client.get("/policy")).json()["switched"] is False
+
+
+async def test_another_policy_is_switched_to_and_taken_back() -> None:
+    async with changing(fleet_of_two(), None, "127.0.0.1") as client:
+        answer = (await client.put("/policy", json={"policy": "pinned:plain"})).json()
+        assert answer == {"policy": "pinned:plain", "configured": "threshold", "switched": True, "prefers": ["plain"]}
+        decided = (await client.post("/explain", json={"model": "m", "temperature": 0.7})).json()["decision"]
+        assert (decided["pool"], decided["reason"]) == ("plain", "pinned")
+        answer = (await client.delete("/policy")).json()
+    assert (answer["policy"], answer["switched"]) == ("threshold", False)

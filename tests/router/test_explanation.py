@@ -116,7 +116,8 @@ def test_a_temperature_that_nobody_configured_is_called_assumed() -> None:
     ],
 )
 def test_a_policy_says_which_pools_it_prefers_where_that_is_simple(policy: Policy, more: dict[str, object]) -> None:
-    assert policy_document(policy, FLEET) == {"policy": policy.name, **more}
+    same = {"policy": policy.name, "configured": policy.name, "switched": False}
+    assert policy_document(policy, policy, FLEET) == {**same, **more}
 
 
 def test_an_endpoint_is_found_by_name_or_path() -> None:

@@ -271,6 +271,40 @@ async def test_shadow_policies_decide_every_request_once_and_change_none() -> No
     }
 
 
+CHOOSING = {
+    "policy_header": "X-Breakeven-Policy",
+    "policy_choices": ["least_loaded"],
+    "aliases": {"cool": "m"},
+    "alias_policies": {"cool": "pinned:baseline"},
+}
+
+
+async def test_a_client_that_asks_for_a_policy_which_it_may_not_have_is_told_so_and_nothing_is_sent() -> None:
+    async with running(**CHOOSING) as run:
+        answer = await run.client.post(CHAT, json=BODY, headers={"x-breakeven-policy": "pinned:baseline"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "unknown_policy")
+        assert run.counted() == {("none", "unknown_policy", "client_error"): 1}
+        assert run.engine.heads == []
+
+
+async def test_a_client_may_choose_a_policy_by_a_header_that_no_engine_sees_and_by_an_alias() -> None:
+    async with running(**CHOOSING) as run:
+        for model, headers, policy in (
+            ("m", {}, "threshold"),
+            ("m", {"x-breakeven-policy": "least_loaded"}, "least_loaded"),
+            ("cool", {}, "pinned:baseline"),
+            ("cool", {"x-breakeven-policy": "least_loaded"}, "least_loaded"),
+        ):
+            answer = await run.client.post(CHAT, json={**BODY, "model": model}, headers=headers)
+            assert (answer.status_code, answer.headers["x-breakeven-policy"]) == (200, policy)
+        assert not any(b"x-breakeven-policy" in head.lower() for head in run.engine.heads)
+
+
+async def test_where_no_header_is_configured_none_chooses_a_policy(run: Running) -> None:
+    answer = await run.client.post(CHAT, json=BODY, headers={"x-breakeven-policy": "nonsense"})
+    assert (answer.status_code, answer.headers["x-breakeven-policy"]) == (200, "threshold")
+
+
 async def test_browsers_may_call_where_they_are_allowed() -> None:
     async with running(cors_origins=["https://app.example"]) as run:
         asked = {"origin": "https://app.example", "access-control-request-method": "POST"}

@@ -28,7 +28,7 @@ class House:
         self.decision: Route | ApiError | None = None
         self.told: list[object] = []
 
-    def decide(self, viewed: Viewed, record: RequestRecord) -> Route | None:
+    def decide(self, viewed: Viewed, visit: SimpleNamespace) -> Route | None:
         if isinstance(self.decision, ApiError):
             raise self.decision
         return self.decision
@@ -128,7 +128,7 @@ async def test_a_router_that_stops_tells_who_still_waits(house: House) -> None:
 async def test_requests_that_other_engines_could_serve_do_not_wait_behind_this_one(house: House) -> None:
     asked: list[str | None] = []
 
-    def decide(viewed: Viewed, record: RequestRecord) -> Route | None:
+    def decide(viewed: Viewed, visit: SimpleNamespace) -> Route | None:
         asked.append((viewed.request.model, viewed.request.needs_plain_sampling))
         return None
 

@@ -65,6 +65,16 @@ def test_with_keys_of_its_own_the_router_tells_no_engine_a_clients() -> None:
     assert made.engines["baseline-0"].dropped >= {b"authorization", b"x-api-key"}
 
 
+def test_what_names_a_policy_for_the_router_reaches_no_engine() -> None:
+    named = {"policy_header": "x-policy", "policy_choices": "least_loaded"}
+    made = roster(settings("http://a:1,http://b:2", **named))
+    first, second = made.engines.values()
+    assert b"x-policy" in first.dropped
+    assert first.dropped is second.dropped  # by which forwarded headers are known again
+    made.reconfigure(settings("http://a:1,http://b:2"), router_has_keys=False)
+    assert b"x-policy" not in made.engines["baseline-0"].dropped
+
+
 def test_a_relay_still_finds_the_engines_among_which_its_own_was_chosen() -> None:
     made = roster(settings("http://a:1", "http://b:2"))
     before = made.engines

@@ -22,7 +22,7 @@ from breakeven.metrics import Metrics
 from breakeven.recorder import Recorder
 from breakeven.reload import plan_of
 from breakeven.supervisor import Supervisor
-from breakeven.worker_messages import AskedWell, Listed, Well
+from breakeven.worker_messages import AskedWell, Listed, PolicySwitched, Well
 from breakeven_policies.snapshot import EngineSignals, Health, Suspicion
 
 SIGNALS = EngineSignals(running=1.0)
@@ -69,6 +69,20 @@ def test_what_a_probe_finds_out_is_told_to_all_workers(supervisor):
         Listed("baseline-0", b'[{"id": "m\\ud800"}]'),
         SignalsForgotten("baseline-0"),
     ]
+
+
+def test_a_policy_that_is_switched_to_is_told_to_all_workers_and_to_those_that_come(supervisor):
+    with pytest.raises(ValueError, match="unknown policy"):
+        supervisor.switch_policy("fastest")
+    assert told(supervisor) == []
+    supervisor.switch_policy("least_loaded")
+    assert told(supervisor) == [PolicySwitched("least_loaded")]
+    supervisor._greet(supervisor._crew)
+    assert PolicySwitched("least_loaded") in told(supervisor)
+    supervisor.switch_policy(None)
+    assert told(supervisor) == [PolicySwitched(None)]
+    supervisor._greet(supervisor._crew)
+    assert told(supervisor) == [Believed("baseline-0", Health.UNKNOWN)]
 
 
 def test_a_worker_that_comes_later_is_told_what_is_known(supervisor):

@@ -52,6 +52,20 @@ async def test_a_router_without_an_engine_lives_and_is_not_ready() -> None:
             assert (await client.get(f"http://127.0.0.1:{port}/ready")).status_code == 503
 
 
+async def test_a_switch_of_the_policy_is_logged_shown_and_outlasts_a_reload(caplog: pytest.LogCaptureFixture) -> None:
+    async with running() as (router, client):
+        admin = f"http://127.0.0.1:{router.admin_port}"
+        await client.put(f"{admin}/policy", json={"policy": "least_loaded"})
+        assert "policy switched over the admin port from threshold to least_loaded" in caplog.text
+        await router.reload(settings(threshold=0.5))
+        page = (await client.get(f"{admin}/metrics")).text
+        assert 'breakeven_policy_info{policy="least_loaded"} 1.0' in page
+        assert "breakeven_policy_switched 1.0" in page
+        await router.reload(settings(policy="pinned:baseline"))
+        assert "the policy is the configured one again, pinned:baseline" in caplog.text
+        assert "breakeven_policy_switched 0.0" in (await client.get(f"{admin}/metrics")).text
+
+
 @pytest.mark.parametrize("setting", ["port", "admin_port"])
 async def test_a_port_in_use_is_named_and_nothing_stays_behind(setting: str) -> None:
     with socket.socket() as taken:

@@ -23,6 +23,7 @@ from breakeven.worker_messages import (
     Hurry,
     Listed,
     Part,
+    PolicySwitched,
     Reconfigured,
     Well,
     encode,
@@ -67,6 +68,16 @@ async def test_it_believes_shows_and_lists_what_it_is_told(table):
     assert router.ready()
     router.hear(Part())
     assert not router.ready()
+
+
+async def test_it_decides_by_the_policy_that_it_is_told(table):
+    router, _ = a_worker(table)
+    router.hear(PolicySwitched("least_loaded"))
+    assert router._policy.current.name == "least_loaded"
+    router.hear(Reconfigured(pickle.dumps((SETTINGS.model_copy(update={"threshold": 0.5}), None))))
+    assert router._policy.current.name == "least_loaded"
+    router.hear(PolicySwitched(None))
+    assert router._policy.current.temperature_max == 0.5
 
 
 async def test_it_counts_in_its_own_row_and_tells_what_only_it_sees(table):
