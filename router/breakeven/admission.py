@@ -4,15 +4,20 @@ First come, first served: before a new request is decided, who waits is asked. A
 the next turn of the loop, not in the middle of what freed it; and since not everything that makes room is told here (an
 engine comes back, another worker's request ends, a limit is raised), who waits is asked every `TICK_S` anyway, which is
 also when one who has waited too long hears so.
+
+One who cannot be asked for a reason that nobody foresaw leaves and hears of it (`Guest.fail`); the others wait on.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Hashable
 from math import ceil, inf
 from typing import Protocol
 
 from breakeven.record import Waited
 from breakeven.waiting_room import WaitingRoom
+
+LOG = logging.getLogger(__name__)
 
 TICK_S = 0.1
 """A place that nobody tells of is found this late; asking costs one decision for each kind of request that waits."""
@@ -29,6 +34,9 @@ class Guest(Protocol):
 
     def too_late(self) -> None:
         """It has waited for as long as it may, and has left."""
+
+    def fail(self) -> None:
+        """Asking it ended in a fault of the router, wherever that was; it has left."""
 
 
 class Seen(Protocol):
@@ -90,7 +98,12 @@ class Admission:
         """Give what room there is to those who have waited longest."""
         self.due = False
         for guest in self._room.first_of_each_lane():
-            how = guest.try_place()
+            try:
+                how = guest.try_place()
+            except Exception:  # whatever is wrong with one request, the queue of all must not stand still for it
+                LOG.exception("a request that waited for a place failed")
+                self._throw_out(guest)
+                continue
             if how is not None:
                 self.leave(guest, how)
 
@@ -108,7 +121,20 @@ class Admission:
         self._tick = None
         for guest in self._room.late(self._now()):
             self.leave(guest, Waited.EXPIRED)
-            guest.too_late()
+            try:
+                guest.too_late()
+            except Exception:  # as above
+                LOG.exception("a request that waited too long could not be told so")
+                self._throw_out(guest)
         self.ask()
         if len(self._room) and self._tick is None:
             self._tick = asyncio.get_running_loop().call_later(TICK_S, self._on_tick)
+
+    def _throw_out(self, guest: Guest) -> None:
+        """See to it that it is not asked again, and that its client hears something."""
+        try:
+            if guest in self._room:
+                self.leave(guest, Waited.REFUSED)
+            guest.fail()
+        except Exception:  # as above
+            LOG.exception("nor could it be ended")

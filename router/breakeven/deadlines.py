@@ -4,8 +4,11 @@ What is due is found within `GRAIN_S` after its time, or within a tenth of the l
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Generic, TypeVar
+
+LOG = logging.getLogger(__name__)
 
 GRAIN_S = 1.0
 """How late a limit of minutes may be noticed."""
@@ -79,6 +82,9 @@ class Deadlines(Generic[Item]):
     def _turn(self) -> None:
         self._timer = None
         for item in self._wheel.take_due(self._now()):
-            self._expire(item)
+            try:
+                self._expire(item)
+            except Exception:  # whatever is wrong with one, the limits of all others must be kept
+                LOG.exception("what was due could not be ended")
         if len(self._wheel) and self._timer is None:
             self._arm()

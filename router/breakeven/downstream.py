@@ -211,6 +211,15 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.close()
 
+    def abort(self) -> None:
+        """Close at once; who is answering hears that the client is gone."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def is_answered_by(self, responder: Responder) -> bool:
+        """Whether nobody else has taken over since."""
+        return self._responder is responder
+
     def close_after(self) -> None:
         """Close once the response being written is finished."""
         self._keep_alive = False

@@ -25,7 +25,10 @@ def finds_place(exchange: Exchange, fleet: Fleet) -> bool:
 
 
 class FurtherAttempt:
-    """The `Guest` that waits; then `connect`, or `give_up` where nothing became free in time."""
+    """The `Guest` that waits; then `connect`, or `give_up` where nothing became free in time.
+
+    `fail` hears that either of them ended in a fault of the router.
+    """
 
     def __init__(
         self,
@@ -34,12 +37,15 @@ class FurtherAttempt:
         exchange: Exchange,
         connect: Callable[[], None],
         give_up: Callable[[], None],
+        fail: Callable[[], None],
     ) -> None:
         self._line = line
         self._fleet = fleet
         self._exchange = exchange
         self._connect = connect
         self._give_up = give_up
+        self._fail = fail
+        self._waits = True
 
     def wait(self, size_bytes: int) -> None:
         """From now on; where too many wait already it is given up at once."""
@@ -48,7 +54,8 @@ class FurtherAttempt:
 
     def drop(self) -> None:
         """Wait no more, and tell nobody."""
-        self._line.leave(self)
+        if self._waits:
+            self._line.leave(self)
 
     def try_place(self) -> Waited | None:
         """Go where there is room now."""
@@ -60,3 +67,8 @@ class FurtherAttempt:
     def too_late(self) -> None:
         """There was none in time."""
         self._give_up()
+
+    def fail(self) -> None:
+        """It waits no more, and nobody knows how far it came."""
+        self._waits = False
+        self._fail()

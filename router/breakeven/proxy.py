@@ -194,11 +194,11 @@ class Proxy:
 
     def _sweep(self) -> None:
         """Send away clients that have been idle too long, now and again and again."""
-        pause_s = SWEEP_S
+        pause_s = max(SWEEP_MIN_S, min(SWEEP_S, self._keepalive_s / 2)) if self._keepalive_s else SWEEP_S
+        # First of all: whatever one client does to the looking, it is looked again.
+        self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
         if self._keepalive_s:
             self._clients.dismiss(self._now() - self._keepalive_s)
-            pause_s = max(SWEEP_MIN_S, min(SWEEP_S, self._keepalive_s / 2))
-        self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
     def _connection(self) -> downstream.Connection:
         return downstream.Connection(self, self._limits, self._clients, self._now, self._recent)
@@ -267,6 +267,13 @@ class Proxy:
         visit.record.outcome = Outcome.CLIENT_CLOSED
         visit.record.finished_s = self._now()
         self._report(visit.record)
+
+    def give_up(self, visit: Visit, responder: downstream.Responder) -> None:
+        """End a request that a fault of our own has hit: with an error where nothing was sent on its way by then."""
+        if visit.client.is_answered_by(responder):
+            self.refuse(visit, internal_error("The router failed at this request."))
+        else:  # a relay has begun; it hears that the client is gone
+            visit.client.abort()
 
     def dispatch(
         self,
@@ -338,7 +345,9 @@ class Proxy:
             self.dispatch(visit, endpoint, None)
         else:
             steps = self._prepared(visit, endpoint, Decoder(coding.decode("latin-1"), self._limits.body_bytes_max))
-            working = InTurns(steps, partial(self.refuse, visit), partial(self.abandon, visit))
+            working = InTurns(
+                steps, partial(self.refuse, visit), partial(self.abandon, visit), partial(self.give_up, visit)
+            )
             visit.client.attach(working)
             working.step()
 

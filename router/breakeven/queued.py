@@ -5,6 +5,7 @@ from typing import Protocol, TypeVar
 
 from breakeven.admission import Admission
 from breakeven.body import Viewed
+from breakeven.downstream import Responder
 from breakeven.errors import ApiError, queue_full, queue_timeout, shutting_down
 from breakeven.record import RequestRecord, Waited
 from breakeven_policies.decision import Route
@@ -34,6 +35,9 @@ class House(Protocol[Order_contra]):
 
     def abandon(self, visit: Order_contra) -> None:
         """The client left."""
+
+    def give_up(self, visit: Order_contra, responder: Responder) -> None:
+        """Serving it ended in a fault of the router, at some moment at or after which `responder` was in charge."""
 
 
 class Queued:
@@ -84,6 +88,11 @@ class Queued:
         self._stop()
         self._visit.record.reason = None
         self._house.refuse(self._visit, queue_timeout(self._house.line.retry_after_s))
+
+    def fail(self) -> None:
+        """A fault, before or while it was sent on its way."""
+        self._stop()
+        self._house.give_up(self._visit, self)
 
     # -- Responder
 

@@ -258,7 +258,9 @@ class Relay:
         self._record.first_byte_s = None  # a head that was not relayed is no answer's
         if self._record.attempts and not finds_place(self._exchange, self._edge.fleet):  # the policy sees to the first
             give_up = partial(self._on, Event.NO_PLACE)
-            self._opening = FurtherAttempt(self._edge.line, self._edge.fleet, self._exchange, self.connect, give_up)
+            self._opening = FurtherAttempt(
+                self._edge.line, self._edge.fleet, self._exchange, self.connect, give_up, self._client.abort
+            )
             self._opening.wait(len(self._shipment.body))
             return
         target = self._exchange.target

@@ -37,6 +37,9 @@ class WaitingRoom(Generic[Guest]):
     def __len__(self) -> int:
         return len(self._places)
 
+    def __contains__(self, guest: Guest) -> bool:
+        return guest in self._places
+
     def enter(self, guest: Guest, lane: Hashable, size_bytes: int, now_s: float, until_s: float) -> bool:
         """Wait until `until_s` at the longest; False: there is no room to wait in."""
         if len(self._places) >= self.guests_max or self._bytes + size_bytes > self.bytes_max:

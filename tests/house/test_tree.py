@@ -2,12 +2,13 @@
 
 import ast
 import re
+import subprocess
 from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
-from tests.house.tree import ROOT, SOURCE_ROOTS, files, read, sources, syntax, text_files
+from tests.house.tree import ROOT, SOURCE_ROOTS, files, files_of, read, sources, syntax, text_files
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
@@ -135,3 +136,16 @@ def test_the_router_installs_the_same_versions_that_the_tests_ran_with():
 def test_no_comment_promises_work_for_later():
     marks = re.compile(r"#\s*(TODO|FIXME|XXX)\b")
     assert [f"{path}: {line}" for path, text in text_files() for line in text.splitlines() if marks.search(line)] == []
+
+
+@pytest.mark.parametrize("tracked", [True, False], ids=["git", "archive"])
+def test_what_a_user_saves_in_a_clone_is_no_file_of_ours_and_an_archive_is_ours_as_a_whole(tmp_path, tracked):
+    for name in ("ours.py", "deleted.py", "results of mine.json", ".venv/theirs.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    if tracked:
+        for command in ("init -q", "add ours.py deleted.py"):
+            subprocess.run(["git", "-C", tmp_path, *command.split()], check=True)
+    (tmp_path / "deleted.py").unlink()
+    assert files_of(tmp_path) == tuple(map(Path, ("ours.py",) if tracked else ("ours.py", "results of mine.json")))

@@ -1,7 +1,9 @@
-"""The files of this checkout and the names they define, read without git and without importing anything."""
+"""The files of this checkout and the names they define, read without importing anything."""
 
 import ast
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -23,11 +25,22 @@ def is_generated(name: str) -> bool:
 
 @cache
 def files() -> tuple[Path, ...]:
-    """Every file that git would track, relative to the root, sorted."""
+    """Every file that git tracks, relative to the root, sorted: what else lies in the checkout is its user's."""
+    return files_of(ROOT)
+
+
+def files_of(root: Path) -> tuple[Path, ...]:
+    """The same of any folder. Without git, as where the source came as an archive, what tools leave is left out."""
+    git = shutil.which("git")
+    if git is not None and (root / ".git").exists():  # a file in a worktree
+        listed = subprocess.run([git, "-C", str(root), "ls-files", "-z"], check=False, capture_output=True)
+        if listed.returncode == 0:
+            names = [Path(os.fsdecode(name)) for name in listed.stdout.split(b"\0") if name]
+            return tuple(sorted(name for name in names if (root / name).is_file()))  # a deleted one is listed still
     found: list[Path] = []
-    for folder, folders, names in os.walk(ROOT):
+    for folder, folders, inside in os.walk(root):
         folders[:] = [name for name in folders if not is_generated(name)]
-        found += [Path(folder, name).relative_to(ROOT) for name in names if not is_generated(name)]
+        found += [Path(folder, name).relative_to(root) for name in inside if not is_generated(name)]
     return tuple(sorted(found))
 
 

@@ -44,8 +44,12 @@ class Guest:
         self.engines = engines
         self.served_by: Engine | None = None
         self.was_late = False
+        self.failed = False
+        self.fault: Exception | None = None
 
     def try_place(self) -> Waited | None:
+        if self.fault is not None:
+            raise self.fault
         engine = next((each for each in self.engines if each.free), None)
         if engine is None:
             return None
@@ -55,6 +59,11 @@ class Guest:
 
     def too_late(self) -> None:
         self.was_late = True
+        if self.fault is not None:
+            raise self.fault
+
+    def fail(self) -> None:
+        self.failed = True
 
 
 class House:
@@ -116,6 +125,43 @@ async def test_who_asks_first_for_a_new_request_leaves_nothing_to_the_next_turn(
     await asyncio.sleep(0)
     assert later.served_by is None
     house.line.close()
+
+
+@pytest.mark.parametrize("ends_badly", [False, True])
+async def test_a_fault_in_one_request_keeps_nobody_else_waiting_and_is_told_once(
+    house: House, caplog: pytest.LogCaptureFixture, ends_badly: bool
+) -> None:
+    engine = Engine(1)
+    broken, behind = house.guest(engine), house.guest(engine)
+    broken.fault = KeyError("a fault of ours")
+    if ends_badly:
+        broken.fail = lambda: 1 / 0  # type: ignore[method-assign,assignment,return-value]
+    house.line.ask()
+    assert broken.failed is not ends_badly
+    assert behind.served_by is engine
+    assert [how for how, _ in house.watcher.waits] == [Waited.REFUSED, Waited.SERVED]
+    house.line.ask()
+    assert [record.exc_info is not None for record in caplog.records] == [True] * (1 + ends_badly)
+    house.line.close()
+
+
+@pytest.mark.slow
+async def test_a_fault_in_telling_one_that_it_is_late_leaves_the_others_their_tick(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = Engine(0)
+    broken, other = house.guest(engine), house.guest(engine)
+    broken.fault = KeyError("a fault of ours")
+    house.now_s = 10.0
+    last = house.guest(engine, lane="later")
+    async with asyncio.timeout(10):
+        while not other.was_late:  # noqa: ASYNC110  # the tick tells nobody
+            await asyncio.sleep(0.01)
+        engine.places = 1
+        while last.served_by is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert (broken.was_late, broken.failed) == (True, True)
+    assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
 async def test_one_who_left_is_never_served(house: House) -> None:

@@ -72,5 +72,30 @@ async def test_the_loop_is_asked_for_one_timer_and_only_while_something_is_due()
     assert deadlines._timer is None
 
 
+@pytest.mark.slow
+async def test_one_that_cannot_be_ended_takes_nobody_elses_limit_away(caplog: pytest.LogCaptureFixture) -> None:
+    now_s, told, over = 1.0, [], asyncio.Event()
+
+    def expire(item: str) -> None:
+        told.append(item)
+        if item == "broken":
+            raise KeyError(item)
+        if item == "last":
+            over.set()
+
+    deadlines = Deadlines(0.1, lambda: now_s, expire)
+    deadlines.add("broken", 0.0)
+    deadlines.add("other", 0.01)
+    deadlines.add("last", 1.5)
+    async with asyncio.timeout(10):
+        while len(told) < 2:  # noqa: ASYNC110  # nothing tells of the first two
+            await asyncio.sleep(0.005)
+        now_s = 2.0
+        await over.wait()
+    assert told == ["broken", "other", "last"]
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+    deadlines.close()
+
+
 def test_a_limit_of_minutes_is_looked_at_once_a_second() -> None:
     assert Deadlines(600.0, lambda: 0.0, print)._wheel.grain_s == GRAIN_S

@@ -199,6 +199,18 @@ async def test_a_cut_answer_is_seen_to_be_cut(listening: Listening) -> None:
 # -- answers
 
 
+async def test_who_answers_hears_of_an_aborted_connection_as_of_a_departure(listening: Listening) -> None:
+    reader, writer = await listening.connect()
+    writer.write(GET)
+    _, client = await listening.asked()
+    assert client.is_answered_by(listening.handler)
+    client.abort()
+    await listening.handler.gone.get()
+    assert await reader.read() == b""
+    assert not client.is_answered_by(listening.handler)
+    client.abort()  # nobody is there any more
+
+
 async def test_a_whole_answer_leaves_the_connection_open_for_the_next_request(listening: Listening) -> None:
     reader, writer = await listening.connect()
     for _ in range(3):

@@ -86,6 +86,21 @@ async def test_a_client_that_leaves_while_it_waits_frees_its_place_in_the_queue(
     stage.line.close()
 
 
+async def test_a_fault_when_there_is_room_closes_the_connection_of_the_client_and_leaves_nothing(stage: Stage) -> None:
+    def fail(_: Relay) -> None:
+        raise KeyError
+
+    full(stage, "b")
+    relay = failed(stage, "a", "b")
+    stage.pools["b"].take = fail  # type: ignore[method-assign,assignment]
+    stage.fleet.apply(Finished("b"))
+    await asyncio.sleep(0)
+    assert stage.client.told == ["abort"]
+    relay.on_client_gone()  # as the connection does then
+    assert stage.outcome is Outcome.CLIENT_CLOSED
+    stage.line.close()
+
+
 @pytest.mark.slow
 async def test_where_nothing_becomes_free_in_time_the_client_hears_503(stage: Stage) -> None:
     full(stage, "b")

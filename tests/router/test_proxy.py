@@ -128,6 +128,34 @@ async def test_a_model_that_nobody_serves_is_not_found(run: Running) -> None:
     assert run.counted() == {("none", "unknown_model", "client_error"): 1}
 
 
+def fails(*_: object) -> None:
+    message = "a fault of ours"
+    raise KeyError(message)
+
+
+async def test_a_fault_at_a_packed_body_is_a_500_of_its_client_alone(
+    run: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed, coded = gzip.compress(json.dumps(BODY).encode()), {"content-encoding": "gzip"}
+    with monkeypatch.context() as patch:
+        patch.setattr(run.proxy, "_view", fails)
+        answer = await run.client.post(CHAT, content=packed, headers=coded)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal_error")
+    assert (await run.client.post(CHAT, content=packed, headers=coded)).status_code == 200
+
+
+async def test_a_fault_after_a_packed_request_was_sent_on_its_way_closes_its_connection_and_leaves_nothing_there(
+    run: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run.proxy._roster.engines["baseline-0"].connections, "take", fails)
+    with pytest.raises(httpx.TransportError):
+        await run.client.post(
+            CHAT, content=gzip.compress(json.dumps(BODY).encode()), headers={"content-encoding": "gzip"}
+        )
+    assert run.fleet.own_in_flight() == 0
+    assert [(labels[-1], number) for labels, number in run.counted().items()] == [("client_closed", 1)]
+
+
 async def test_without_a_ready_engine_the_answer_is_503_and_when_to_come_back() -> None:
     async with running(ready=False) as run:
         answer = await run.client.post(CHAT, json=BODY)

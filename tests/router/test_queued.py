@@ -39,6 +39,9 @@ class House:
     def abandon(self, visit: SimpleNamespace) -> None:
         self.told.append("abandoned")
 
+    def give_up(self, visit: SimpleNamespace, responder: Queued) -> None:
+        self.told.append(("given up", responder))
+
     def request(self, **changes: object) -> tuple[Queued, RequestRecord]:
         record = RequestRecord("id", "chat.completions", 1.0, reason="at_capacity")
         visit = SimpleNamespace(record=record)
@@ -101,6 +104,20 @@ async def test_one_that_cannot_be_sent_after_all_is_refused_and_keeps_nobody_wai
     house.line.ask()
     assert house.told == [(400, "invalid_request", None), ROUTE]
     assert [how for how, _ in house.watcher.waits] == [Waited.REFUSED, Waited.SERVED]
+    house.line.close()
+
+
+async def test_a_fault_while_it_is_sent_on_its_way_is_left_to_the_house(house: House) -> None:
+    def fail(_: Route) -> None:
+        raise KeyError
+
+    hopeless, record = house.request()
+    hopeless._go = fail
+    house.decision, house.now_s = ROUTE, 3.0
+    house.line.ask()
+    assert house.told == [("given up", hopeless)]
+    assert record.waited_s == 2.0
+    assert [how for how, _ in house.watcher.waits] == [Waited.REFUSED]
     house.line.close()
 
 

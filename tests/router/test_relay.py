@@ -62,6 +62,9 @@ class FakeClient:
     def cut(self) -> None:
         self.told.append("cut")
 
+    def abort(self) -> None:
+        self.told.append("abort")
+
     def close_after(self) -> None:
         self.told.append("close after")
 

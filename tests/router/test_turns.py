@@ -3,19 +3,24 @@
 import asyncio
 from collections.abc import Iterator
 
-from breakeven.errors import ApiError, too_large
+import pytest
+
+from breakeven.errors import too_large
 from breakeven.turns import InTurns
 
 
 class Work:
     """Counts its steps, and what it was told."""
 
-    def __init__(self, steps: int, failure: ApiError | None = None) -> None:
+    def __init__(self, steps: int, failure: Exception | None = None) -> None:
         self.done = 0
         self.refused: list[int] = []
         self.abandoned = 0
+        self.given_up: list[InTurns] = []
         self._failure = failure
-        self.turns = InTurns(self._steps(steps), lambda error: self.refused.append(error.status), self._abandon)
+        self.turns = InTurns(
+            self._steps(steps), lambda error: self.refused.append(error.status), self._abandon, self.given_up.append
+        )
 
     def _steps(self, count: int) -> Iterator[None]:
         for _ in range(count):
@@ -40,6 +45,15 @@ async def test_an_error_of_a_step_is_a_refusal_and_ends_it() -> None:
     await run(9)
     work.turns.step()
     assert (work.done, work.refused) == (1, [413])
+
+
+async def test_a_fault_of_a_step_is_told_once_and_ends_it(caplog: pytest.LogCaptureFixture) -> None:
+    work = Work(1, KeyError("a fault of ours"))
+    work.turns.step()
+    await run(9)
+    work.turns.step()
+    assert (work.done, work.refused, work.given_up) == (1, [], [work.turns])
+    assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
 async def test_who_leaves_stops_it() -> None:
