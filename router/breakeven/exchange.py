@@ -13,7 +13,7 @@ does. The laws that it keeps, tested over random sequences of events:
 - a departed client aborts the upstream exactly once.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum, auto
 
 from msgspec import Struct
@@ -132,6 +132,11 @@ class Exchange:
     def left(self) -> tuple[Target, ...]:
         """The backend being tried and those after it."""
         return self.targets[self.attempt :]
+
+    def leave_out(self, backends: Collection[str]) -> None:
+        """Try none of these after the one being tried now."""
+        here = self.attempt + 1
+        self.targets = self.targets[:here] + tuple(each for each in self.targets[here:] if each.backend not in backends)
 
     def turn_to(self, target: Target) -> None:
         """Try that one of `left` now, and the others after it in their order."""

@@ -27,14 +27,7 @@ from msgspec import Struct
 from breakeven.backend_state import BackendState
 from breakeven.error_row import ErrorRow
 from breakeven.in_flight import InFlight
-from breakeven_policies.snapshot import (
-    EngineSignals,
-    FleetSnapshot,
-    Health,
-    PoolKind,
-    PoolView,
-    Suspicion,
-)
+from breakeven_policies.snapshot import EngineSignals, FleetSnapshot, Health, PoolKind, PoolView, Suspicion
 
 
 class Started(Struct, frozen=True):
@@ -60,6 +53,7 @@ class Believed(Struct, frozen=True, tag=True):
     backend: str
     health: Health
     suspicion: Suspicion | None = None
+    draining: bool = False
 
 
 class Erred(Struct, frozen=True, tag=True):
@@ -319,9 +313,13 @@ class Fleet:
         return self._by_name[backend].suspicion
 
     def has_room(self, backend: str) -> bool:
-        """Whether no request has to wait for one backend; nor for one that is gone: connecting to it fails at once."""
+        """Whether no request has to wait for one backend; KeyError if it is not configured."""
+        return self._by_name[backend].has_room
+
+    def is_closed(self, backend: str) -> bool:
+        """Whether nothing may be sent there, however little else is left: it is drained, or not configured any more."""
         state = self._by_name.get(backend)
-        return state is None or state.has_room
+        return state is None or state.draining
 
     def knows(self, backend: str) -> bool:
         """Whether it is configured."""

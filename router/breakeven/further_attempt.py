@@ -9,15 +9,22 @@ from breakeven.record import Waited
 from breakeven_policies.snapshot import Health
 
 
+def has_another(exchange: Exchange, fleet: Fleet) -> bool:
+    """Whether anybody is left to try after the engine being tried now; those that are closed by now are left out."""
+    if exchange.has_next:
+        exchange.leave_out([target.backend for target in exchange.left if fleet.is_closed(target.backend)])
+    return exchange.has_next
+
+
 def finds_place(exchange: Exchange, fleet: Fleet) -> bool:
     """Turn to the first backend left in the ranking that may have a further request.
 
-    The ranking is as old as the first attempt, and an engine may have been drained or ejected since: those that are
-    not ready come into question only where all that are left are so.
+    The ranking is as old as the first attempt, and an engine may have been ejected or gone down since: those that are
+    not ready come into question only where all that are left are so. One that was drained never does.
     """
-    known = [target for target in exchange.left if fleet.knows(target.backend)]
-    ready = [target for target in known if fleet.health(target.backend) is Health.READY]
-    for target in ready or exchange.left:
+    left = [target for target in exchange.left if not fleet.is_closed(target.backend)]
+    ready = [target for target in left if fleet.health(target.backend) is Health.READY]
+    for target in ready or left:
         if fleet.has_room(target.backend):
             exchange.turn_to(target)
             return True
@@ -58,7 +65,10 @@ class FurtherAttempt:
             self._line.leave(self)
 
     def try_place(self) -> Waited | None:
-        """Go where there is room now."""
+        """Go where there is room now; give up where all were drained meanwhile."""
+        if all(self._fleet.is_closed(target.backend) for target in self._exchange.left):
+            self._give_up()
+            return Waited.REFUSED
         if not finds_place(self._exchange, self._fleet):
             return None
         self._connect()

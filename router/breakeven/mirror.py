@@ -11,6 +11,9 @@ from breakeven.fleet import Believed, ConnectRefused, EndedElsewhere, Erred, Fle
 from breakeven.in_flight import InFlight
 from breakeven_policies.snapshot import EngineSignals, Health, Suspicion
 
+ANSWERING = (Health.EJECTED, Health.DRAINING)
+"""Engines that are ready, but for what is held against them or wished."""
+
 
 class Mirror(Fleet):
     """A fleet that is told. `tell` takes what the supervisor has to hear."""
@@ -30,7 +33,8 @@ class Mirror(Fleet):
         state.suspicion = event.suspicion or (Suspicion.FAILURES if event.health is Health.EJECTED else None)
         if event.suspicion is Suspicion.TRIAL:  # which ends here with the first answer that this worker sees
             state.try_out()
-        self._become(state, Health.READY if event.health is Health.EJECTED else event.health)
+        state.draining = event.draining or event.health is Health.DRAINING
+        self._become(state, Health.READY if event.health in ANSWERING else event.health)
 
     def _connect_refused(self, state: BackendState, event: ConnectRefused) -> None:
         super()._connect_refused(state, event)

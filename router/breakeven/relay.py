@@ -18,7 +18,7 @@ from breakeven.error_row import fingerprint
 from breakeven.errors import ApiError, no_backend, shutting_down, total_timeout, upstream_error, upstream_timeout
 from breakeven.exchange import Command, Event, Exchange, State
 from breakeven.fleet import ConnectRefused, Erred, Finished, Fleet, Started
-from breakeven.further_attempt import FurtherAttempt, finds_place
+from breakeven.further_attempt import FurtherAttempt, finds_place, has_another
 from breakeven.headers import (
     CORS_ANSWERS,
     RESPONSE_DROPPED,
@@ -166,9 +166,10 @@ class Relay:
 
     def on_connect_failed(self, why: upstream.NoConnection) -> None:
         """Nothing was sent; a refusal takes the backend out for everybody."""
-        if why is upstream.NoConnection.REFUSED:
+        if why is upstream.NoConnection.REFUSED and not self._current().connections.retired:
             self._edge.fleet.apply(ConnectRefused(self._exchange.target.backend))
         self._result = AttemptResult.CONNECT_FAILED
+        has_another(self._exchange, self._edge.fleet)
         self._on(Event.CONNECT_FAILED)
 
     def on_head(self, head: ResponseHead, body: bytes) -> None:
@@ -176,7 +177,7 @@ class Relay:
         self._head, self._first_body = head, body
         self._record.first_byte_s = self._heard_s = self._edge.now()
         self._disarm()
-        if head.status == 500 and self._exchange.has_next:
+        if head.status == 500 and has_another(self._exchange, self._edge.fleet):
             # A request that no engine can serve and an engine that serves none look alike: its health tells them apart.
             self._pause_upstream()
             self._asking = asyncio.get_running_loop().create_task(self._ask_health())
@@ -216,6 +217,7 @@ class Relay:
             return
         self._stop_asking()
         self._result = AttemptResult.LOST
+        has_another(self._exchange, self._edge.fleet)
         self._on(Event.STALE if stale else Event.LOST)
 
     # -- Responder: what the client's side tells
@@ -400,6 +402,7 @@ class Relay:
             self._on(HEAD)
         else:
             self._result = AttemptResult.UNAVAILABLE
+            has_another(self._exchange, self._edge.fleet)
             self._on(Event.HEAD_UNAVAILABLE)
         if self._ended and self._passage is not None:
             self.on_end()
@@ -439,9 +442,9 @@ class Relay:
         engine, self._engine = self._engine, None
         if engine is not None:
             ended = engine.failed
-            if self._result is ANSWERED:
+            if self._result is ANSWERED and not engine.connections.retired:
                 ended = engine.answered
-            elif self._result in SAYS_NOTHING:
+            elif self._result in SAYS_NOTHING or engine.connections.retired:
                 ended = engine.left
             elif self._result is AttemptResult.SERVER_ERROR:  # its doing or the request's, which all of them tell
                 self._edge.fleet.apply(Erred(engine.name, fingerprint(self._shipment.body), self._edge.now()))

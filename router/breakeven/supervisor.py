@@ -14,6 +14,7 @@ from breakeven.crew import Crew, Worker
 from breakeven.fleet import (
     Believed,
     ConnectRefused,
+    Drained,
     Ejection,
     EndedElsewhere,
     Erred,
@@ -21,6 +22,7 @@ from breakeven.fleet import (
     FleetEvent,
     ModelsListed,
     PoolSpec,
+    Resumed,
     Scraped,
     SignalsForgotten,
 )
@@ -102,7 +104,17 @@ class Supervisor(Router):
 
     def _health_changed(self, pool: str, backend: str, health: Health) -> None:
         super()._health_changed(pool, backend, health)
-        self._crew.tell(Believed(backend, health, self.fleet.suspicion(backend)))
+        self._crew.tell(self._belief(backend, health))
+
+    def _belief(self, backend: str, health: Health) -> Believed:
+        return Believed(backend, health, self.fleet.suspicion(backend), self.fleet.is_closed(backend))
+
+    def _wish(self, event: Drained | Resumed) -> None:
+        """Workers have to know also where that changes no health: what is down and drained may come back to them."""
+        before = self.fleet.health(event.backend)
+        super()._wish(event)
+        if self.fleet.health(event.backend) is before:
+            self._crew.tell(self._belief(event.backend, before))
 
     def switch_policy(self, spec: str | None) -> None:
         """As of one process, and every worker decides by it."""
@@ -118,7 +130,7 @@ class Supervisor(Router):
             worker.send(PolicySwitched(self._policy.switched_to))
         for pool in self._sights.snapshot().pools:
             for backend in pool.backends:
-                worker.send(Believed(backend.name, backend.health, backend.suspicion))
+                worker.send(Believed(backend.name, backend.health, backend.suspicion, backend.draining))
                 if backend.models is not None:
                     worker.send(self._listed(backend.name))
                 if backend.signals is not None and backend.scraped_at_s is not None:

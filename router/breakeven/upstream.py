@@ -415,7 +415,8 @@ class ConnectionPool:
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
         self._keepalive_s = keepalive_s
-        self._retired = False
+        self.retired = False
+        """Whether the backend is gone, or its name stands for another engine: nothing here speaks of that one."""
         self._now = now
         self.recent: RecentHeads[ResponseHead] = RecentHeads()
         """Heads of answers that came before from this backend."""
@@ -442,13 +443,13 @@ class ConnectionPool:
 
         And open no more, unless it still `opens`: the engine is there, and relays that began may have to turn to it.
         """
-        self._retired = not opens
+        self.retired = not opens
         self._keepalive_s = 0.0
         self.close()
 
     async def new_connection(self) -> Connection:
         """Connect, however long it takes. OSError says why not."""
-        if self._retired:
+        if self.retired:
             message = "no longer configured"
             raise OSError(message)
         transport, connection = await asyncio.get_running_loop().create_connection(

@@ -20,7 +20,7 @@ from breakeven.api_keys import ApiKeys
 from breakeven.clock import Clock, monotonic_s, utc_now
 from breakeven.config import BackendAddress, Settings
 from breakeven.endpoints import EndpointTable
-from breakeven.fleet import Ejection, Fleet, PoolSpec
+from breakeven.fleet import Drained, Ejection, Fleet, PoolSpec, Resumed
 from breakeven.inherited import NOTHING, Inherited
 from breakeven.key_file import keys_in_force
 from breakeven.metrics import Metrics
@@ -150,7 +150,7 @@ class Router:
             models=models,
             endpoints=EndpointTable(settings.extra_paths),
             admin_key=None if settings.admin_key is None else settings.admin_key.get_secret_value(),
-            apply=self.fleet.apply,
+            apply=self._wish,
             configured=lambda: self._policy.configured,
             switch=self.switch_policy,
         )
@@ -177,6 +177,10 @@ class Router:
 
     def _make_data_plane(self, proxy: Proxy) -> DataPlane:
         return proxy
+
+    def _wish(self, event: Drained | Resumed) -> None:
+        """Somebody wants an engine drained or resumed."""
+        self.fleet.apply(event)
 
     # -- life
 

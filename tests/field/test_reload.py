@@ -10,7 +10,7 @@ import pytest_asyncio
 from tests.field.client import JSON, body, request
 from tests.field.router import total, until
 from tests.field.scripted_engine import Engine
-from tests.field.scripts import Link
+from tests.field.scripts import Link, answers
 from tests.field.stage import BASE, IN_FLIGHT, REQUESTS, SPEC, Stage, pools, staged
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
@@ -173,9 +173,53 @@ async def test_a_request_whose_other_choice_was_taken_away_meanwhile_is_answered
         await reload(stage, pools=pools([], [stage.spec]))
         stage.spec.requests[0].go.set()
         reply = await client.end()
-    assert reply.status == 503
+    assert reply.status == 502
     assert stage.base.requests == []
     await stage.idle()
+
+
+@pytest.mark.parametrize(("how", "status"), [("reset", 502), ("503", 503), ("500", 500)])
+async def test_a_request_whose_other_choice_was_drained_meanwhile_is_answered_with_what_the_first_one_said(
+    stage: Stage, how: str, status: int
+) -> None:
+    async def fails_later(link: Link) -> None:
+        await link.seen.go.wait()
+        if how == "reset":
+            link.reset()
+        else:
+            await answers(b"the engine's own words", int(how))(link)
+
+    stage.spec.script = fails_later
+    async with await stage.client() as client:
+        await client.send(streaming(temperature=COLD), "POST")
+        await stage.spec.request()
+        await change(stage, f"/backends/{BASE}-0/drain")
+        stage.spec.requests[0].go.set()
+        reply = await client.end()
+    assert reply.status == status
+    await change(stage, f"/backends/{BASE}-0/resume")
+    assert (reply.body == b"the engine's own words") is (how != "reset")
+    assert stage.base.requests == []
+    await stage.idle()
+
+
+async def test_what_fails_at_an_engines_old_address_is_not_held_against_it_at_the_new_one(stage: Stage) -> None:
+    async def dies_later(link: Link) -> None:
+        await link.seen.go.wait()
+        link.reset()
+
+    stage.spec.script = dies_later
+    async with await stage.client() as client:
+        await client.send(streaming(temperature=COLD), "POST")
+        await stage.spec.request()
+        moved = await engine(stage, f"{SPEC}-0")
+        await reload(stage, pools=pools([stage.base], [moved]), engine_failures_max=1)
+        stage.spec.requests[0].go.set()
+        assert (await client.end()).status == 200  # by the other engine
+    await stage.idle()
+    assert (await stage.router.health_of())[f"{SPEC}-0"] == "ready"
+    ejections = "breakeven_backend_ejections_total"
+    assert total(await stage.router.samples(ejections), ejections) == 0
 
 
 async def test_keys_are_exchanged_without_a_restart(stage: Stage) -> None:

@@ -123,6 +123,15 @@ def test_another_backend_that_is_left_may_be_tried_first() -> None:
     assert (machine.target, machine.targets) == (C, (A, C, B))
 
 
+def test_those_that_come_later_can_be_left_out_and_the_one_being_tried_cannot() -> None:
+    machine = exchange(A, B, C, after=(Event.START,))
+    machine.leave_out((A.backend, B.backend))
+    assert machine.targets == (A, C)
+    machine.leave_out((C.backend,))
+    assert machine.on(Event.CONNECT_FAILED) == (Command.ANSWER_ERROR, Command.FINISH)
+    assert machine.outcome is Outcome.REFUSED
+
+
 def test_where_no_backend_left_has_a_place_the_router_answers_itself() -> None:
     machine = exchange(A, B, after=(Event.START, Event.CONNECT_FAILED))
     assert machine.on(Event.NO_PLACE) == (Command.ANSWER_ERROR, Command.FINISH)

@@ -119,7 +119,14 @@ def test_a_backend_has_room_up_to_its_limit_and_every_end_is_told() -> None:
     fleet.apply(Finished("a"))
     assert told == [True]
     assert fleet.has_room("b")
-    assert fleet.has_room("gone")
+
+
+def test_nothing_may_be_sent_to_who_is_drained_or_gone_however_little_is_left() -> None:
+    fleet = Fleet((PoolSpec("p", PoolKind.PLAIN, "none", 0, ("a",)),))
+    assert fleet.is_closed("gone")
+    assert not fleet.is_closed("a")  # although nobody knows it yet
+    fleet.apply(Drained("a"))
+    assert fleet.is_closed("a")
 
 
 def test_room_is_nobodys_business_until_somebody_asks() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from breakeven.exchange import Exchange
 from breakeven.fleet import ConnectRefused, Drained, Finished, Started
-from breakeven.further_attempt import finds_place
+from breakeven.further_attempt import finds_place, has_another
 from breakeven.record import Outcome
 from breakeven.relay import Relay
 from breakeven.upstream import NoConnection
@@ -62,10 +62,30 @@ async def test_it_passes_over_a_full_engine_for_one_that_has_room(stage: Stage) 
     assert exchange.target.backend == "b"
 
 
-@pytest.mark.parametrize("event", [Drained("a"), ConnectRefused("a")], ids=["drained", "down"])
-async def test_one_that_is_not_ready_any_more_comes_last(stage: Stage, event: Drained | ConnectRefused) -> None:
+async def test_one_that_is_drained_or_gone_is_not_tried_however_little_is_left(stage: Stage) -> None:
+    exchange = Exchange((Target("p", "a"), Target("p", "gone"), Target("p", "b")))
+    assert has_another(exchange, stage.fleet)
+    assert [target.backend for target in exchange.targets] == ["a", "b"]
+    stage.fleet.apply(Drained("b"))
+    assert not has_another(exchange, stage.fleet)
+    assert not has_another(exchange, stage.fleet)
+    assert [target.backend for target in exchange.targets] == ["a"]
+
+
+async def test_where_all_that_were_left_are_drained_while_it_waits_it_waits_no_more(stage: Stage) -> None:
+    full(stage, "b")
+    failed(stage, "a", "b")
+    stage.fleet.apply(Drained("b"))
+    stage.fleet.apply(Finished("b"))
+    await asyncio.sleep(0)
+    assert not stage.pools["b"].openings
+    assert stage.client.told == [("respond", 503)]
+    assert stage.outcome is Outcome.REFUSED
+
+
+async def test_one_that_is_not_ready_any_more_comes_last(stage: Stage) -> None:
     exchange = Exchange(tuple(Target("p", name) for name in "ab"))
-    stage.fleet.apply(event)
+    stage.fleet.apply(ConnectRefused("a"))
     assert finds_place(exchange, stage.fleet)
     assert [target.backend for target in exchange.left] == ["b", "a"]
     full(stage, "b")

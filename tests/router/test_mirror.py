@@ -41,6 +41,16 @@ def test_it_believes_what_it_is_told_whatever_it_believed(before, health):
     assert told.said == []
 
 
+@pytest.mark.parametrize("health", [Health.DOWN, Health.READY])
+def test_an_engine_is_closed_for_as_long_as_it_is_to_be_drained_whatever_its_health(health):
+    told = Told()
+    told.mirror.apply(Believed("base-0", health, draining=True))
+    assert told.mirror.is_closed("base-0")
+    assert told.mirror.health("base-0") is (Health.DRAINING if health is Health.READY else health)
+    told.mirror.apply(Believed("base-0", health))
+    assert not told.mirror.is_closed("base-0")
+
+
 def test_a_refused_connection_takes_the_engine_out_at_once_and_is_told():
     told = Told()
     told.mirror.apply(Believed("base-0", Health.READY))

@@ -9,7 +9,7 @@ import pytest
 from breakeven.admission import Admission
 from breakeven.errors import shutting_down, upstream_error, upstream_timeout
 from breakeven.exchange import Exchange
-from breakeven.fleet import Fleet, PoolSpec, ProbeSucceeded
+from breakeven.fleet import Finished, Fleet, PoolSpec, ProbeSucceeded, Started
 from breakeven.headers import Header, Headers, ResponseHead
 from breakeven.record import Outcome, RequestRecord
 from breakeven.relay import Edge, Relay, Shipment, engine_at
@@ -104,6 +104,7 @@ class FakePool:
     """Hands out idle connections first, then openings that the test settles."""
 
     def __init__(self) -> None:
+        self.retired = False
         self.idle: list[FakeConnection] = []
         self.openings: list[FakeOpening] = []
 
@@ -216,6 +217,30 @@ def test_an_engine_that_vanishes_with_the_request_is_a_502(stage: Stage) -> None
     assert stage.client.told == [("respond", 502)]
     assert stage.outcome is Outcome.UPSTREAM_ERROR
     assert stage.attempts == [("p", "a", "lost")]
+
+
+@pytest.mark.parametrize("how", ["refused", "lost", "timed out", "500", "answered"])
+def test_an_engine_that_has_moved_is_not_judged_by_what_happens_at_its_old_address(
+    stage: Stage, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied: list[object] = []
+    apply = stage.fleet.apply
+    monkeypatch.setattr(stage.fleet, "apply", lambda event: (applied.append(event), apply(event)))
+    relay = stage.start()
+    stage.pools["a"].retired = True  # by the reload that moved it
+    if how == "refused":
+        relay.on_connect_failed(NoConnection.REFUSED)
+    else:
+        stage.connected(relay)
+    if how == "lost":
+        relay.on_lost(stale=False)
+    elif how == "timed out":
+        relay.on_too_long()
+    elif how in ("500", "answered"):
+        stage.answered(relay, 500 if how == "500" else 200, JSON, b"{}", 2)
+        relay.on_end()
+    assert applied == [Started("a"), Finished("a")]
+    assert stage.in_flight() == {"a": 0, "b": 0}
 
 
 def test_a_failure_before_the_head_is_served_by_the_next_backend(stage: Stage) -> None:

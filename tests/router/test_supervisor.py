@@ -9,10 +9,12 @@ from breakeven.config import Settings
 from breakeven.fleet import (
     Believed,
     ConnectRefused,
+    Drained,
     EndedElsewhere,
     Erred,
     ModelsListed,
     ProbeSucceeded,
+    Resumed,
     Revived,
     Scraped,
     SignalsForgotten,
@@ -83,6 +85,19 @@ def test_a_policy_that_is_switched_to_is_told_to_all_workers_and_to_those_that_c
     assert told(supervisor) == [PolicySwitched(None)]
     supervisor._greet(supervisor._crew)
     assert told(supervisor) == [Believed("baseline-0", Health.UNKNOWN)]
+
+
+def test_workers_hear_that_an_engine_is_drained_also_while_it_is_down(supervisor):
+    for health in (Health.UNKNOWN, Health.DRAINING):
+        supervisor._sights.apply(Drained("baseline-0"))
+        drained = Believed("baseline-0", health, draining=True)
+        assert told(supervisor) == [drained]
+        supervisor._greet(supervisor._crew)
+        assert told(supervisor) == [drained]
+        supervisor._sights.apply(Resumed("baseline-0"))
+        assert told(supervisor) == [Believed("baseline-0", Health.READY if health is Health.DRAINING else health)]
+        supervisor._found_out(ProbeSucceeded("baseline-0"))
+        told(supervisor)
 
 
 def test_a_worker_that_comes_later_is_told_what_is_known(supervisor):

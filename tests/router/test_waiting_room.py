@@ -23,7 +23,9 @@ def test_where_too_many_wait_or_hold_too_much_nobody_may_enter_until_one_leaves(
     assert not small.enter("b", "lane", 41, 0.0, 1.0)
     assert small.enter("b", "lane", 40, 0.0, 1.0)
     assert not small.enter("c", "lane", 0, 0.0, 1.0)
+    assert "a" in small
     assert small.leave("a", 0.5) == 0.5
+    assert "a" not in small
     assert small.enter("c", "lane", 60, 0.5, 1.5)
     assert len(small) == 2
 
