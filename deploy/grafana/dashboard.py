@@ -357,6 +357,18 @@ ROWS = (
                     Query("count by (policy) (breakeven_policy_info)", "policy {{policy}}"),
                 ),
             ),
+            Panel(
+                "Measured tables",
+                "short",
+                "1: the pool is known by this table; 0: it is unmeasured, and why.",
+                (
+                    Query(
+                        f"max by (pool, table_hash, why) (breakeven_policy_table_applies{{{POOL}}})",
+                        "{{pool}} {{table_hash}} {{why}}",
+                    ),
+                ),
+                most=1,
+            ),
         ),
     ),
 )

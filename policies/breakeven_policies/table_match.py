@@ -26,6 +26,8 @@ class Mismatch(StrEnum):
     PRIOR = "prior"
     """It was never measured here: shown, never used."""
     EXPIRED = "expired"
+    UNASKED = "unasked"
+    """Its engines have not said yet what they are."""
     MODEL = "model"
     KIND = "kind"
     METHOD = "method"
@@ -38,7 +40,7 @@ class Mismatch(StrEnum):
 NEARNESS = {mismatch: rank for rank, mismatch in enumerate(Mismatch)}
 
 
-class PoolFacts(Struct, frozen=True):
+class PoolIdentity(Struct, frozen=True):
     """What is known of one pool. Empty sets and None: unknown.
 
     `models` holds for each engine the names of what it serves, both the ones that clients use and those it was loaded
@@ -73,7 +75,7 @@ class Unmeasured(Struct, frozen=True):
     hash: str | None = None
 
 
-def applies(table: Table, facts: PoolFacts, today: date) -> Applies | Unmeasured:
+def applies(table: Table, facts: PoolIdentity, today: date) -> Applies | Unmeasured:
     """Whether the table is used for the pool; where not, what stands in the way of its nearest setup."""
     whole = next(_of_the_table(table, facts, today), None)
     if whole is not None:
@@ -88,7 +90,7 @@ def applies(table: Table, facts: PoolFacts, today: date) -> Applies | Unmeasured
     return Unmeasured(*nearest, table.name, short_hash(table))
 
 
-def best_match(tables: Iterable[Table], facts: PoolFacts, today: date) -> Applies | Unmeasured:
+def best_match(tables: Iterable[Table], facts: PoolIdentity, today: date) -> Applies | Unmeasured:
     """The table that is used for the pool: of several that apply the one that was measured last."""
     nearest = Unmeasured(Mismatch.NO_TABLE, "no table is loaded")
     for table in sorted(tables, key=_recency, reverse=True):
@@ -104,7 +106,7 @@ def _recency(table: Table) -> tuple[date, str]:
     return table.provenance.measured_on or date.min, table.name
 
 
-def _of_the_table(table: Table, facts: PoolFacts, today: date) -> Iterator[tuple[Mismatch, str]]:
+def _of_the_table(table: Table, facts: PoolIdentity, today: date) -> Iterator[tuple[Mismatch, str]]:
     """What stands in the way of all its setups."""
     if table.kind is not TableKind.MEASURED:
         yield Mismatch.PRIOR, "it is a prior that nobody here has verified"
@@ -113,7 +115,7 @@ def _of_the_table(table: Table, facts: PoolFacts, today: date) -> Iterator[tuple
         yield Mismatch.EXPIRED, f"it expired on {expires_on}"
     model = table.provenance.model
     if not facts.models:
-        yield Mismatch.MODEL, f"it is about {model}, what the pool serves is not known"
+        yield Mismatch.UNASKED, "the engines of the pool have not said yet what they serve"
     for names in facts.models:
         if model not in names:
             # The name of a folder on the engine's host is nobody's business.
@@ -121,7 +123,7 @@ def _of_the_table(table: Table, facts: PoolFacts, today: date) -> Iterator[tuple
             yield Mismatch.MODEL, f"it is about {model}, the pool serves {shown}"
 
 
-def _of_the_setup(table: Table, setup: Setup, facts: PoolFacts) -> Iterator[tuple[Mismatch, str]]:
+def _of_the_setup(table: Table, setup: Setup, facts: PoolIdentity) -> Iterator[tuple[Mismatch, str]]:
     if setup.kind is not facts.kind:
         yield Mismatch.KIND, f"it knows no {facts.kind} pool"
     if setup.kind is PoolKind.SPECULATIVE:
@@ -134,7 +136,7 @@ def _of_the_setup(table: Table, setup: Setup, facts: PoolFacts) -> Iterator[tupl
         yield from _differs(Mismatch.ENGINE_VERSION, "runs", measured, released)
 
 
-def _of_the_drafter(setup: Setup, facts: PoolFacts) -> Iterator[tuple[Mismatch, str]]:
+def _of_the_drafter(setup: Setup, facts: PoolIdentity) -> Iterator[tuple[Mismatch, str]]:
     if setup.method != facts.method:
         yield Mismatch.METHOD, f"it is about method {setup.method}, the pool has {facts.method}"
     tokens = facts.positions or ({facts.speculative_tokens} if facts.speculative_tokens else frozenset())

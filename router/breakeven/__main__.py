@@ -1,4 +1,4 @@
-"""The command line: `breakeven serve`, `breakeven check`, `breakeven explain`.
+"""The command line: `breakeven serve`, `breakeven check`, `breakeven explain`, `breakeven table`.
 
 Exit codes: 0 all is well, 1 something failed or is wrong, 2 the command or the configuration cannot be used.
 """
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from math import isfinite, nan
+from pathlib import Path
 
 from breakeven.body import ModelTable
 from breakeven.check_command import check
@@ -19,6 +20,7 @@ from breakeven.explain_command import explain_offline
 from breakeven.flags import Parser, add_setting_flags, given_settings
 from breakeven.serving import run
 from breakeven.supervisor import Supervisor
+from breakeven.table_command import show_schema, show_tables
 from breakeven.wiring import Router, StartError
 from breakeven_policies.policy import Policy
 from breakeven_policies.registry import build_policy
@@ -80,6 +82,13 @@ examples:
   breakeven explain --fleet fleet.json --policy least_loaded --json request.json
 """
 
+TABLE_EXAMPLES = """\
+examples:
+  breakeven table                             the tables that ship
+  breakeven table llama-70b.json tables/      are they sound, what do they say, what are their hashes?
+  breakeven table --schema > table.schema.json
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
@@ -107,6 +116,13 @@ def serve_command(arguments: argparse.Namespace) -> int:
 def check_command(arguments: argparse.Namespace) -> int:
     """`breakeven check`."""
     return check(build_settings(Settings, given_settings(arguments)), probe=arguments.probe, say=print)
+
+
+def table_command(arguments: argparse.Namespace) -> int:
+    """`breakeven table`."""
+    if arguments.schema:
+        return show_schema(print)
+    return show_tables(arguments.files, as_json=arguments.json, say=print)
 
 
 def explain_command(arguments: argparse.Namespace) -> int:
@@ -157,6 +173,12 @@ def build_parser() -> argparse.ArgumentParser:
     checking.add_argument("--probe", action="store_true", help="ask the engines too")
     add_setting_flags(checking)
     checking.set_defaults(command=check_command)
+
+    showing = add("table", "check measured tables and show what they say", TABLE_EXAMPLES)
+    showing.add_argument("files", nargs="*", type=Path, help="files, or folders of them; none: those that ship")
+    showing.add_argument("--json", action="store_true", help="print each as one line of JSON")
+    showing.add_argument("--schema", action="store_true", help="print the JSON Schema of a table instead")
+    showing.set_defaults(command=table_command)
 
     names = dict.fromkeys(endpoint.name for endpoint in EndpointTable())
     explaining = add("explain", "say what would be decided for a request, and why", EXPLAIN_EXAMPLES)

@@ -69,9 +69,9 @@ def _add_state_routes(app: FastAPI, sights: Sights) -> None:
     async def fleet() -> Response:
         return Response(encode_fleet(sights.snapshot()), media_type="application/json")
 
-    @app.get("/policy", summary="The policy in force, and which pools it prefers where that is simple")
+    @app.get("/policy", summary="The policy in force, what it prefers where that is simple, and the measured tables")
     async def policy() -> dict[str, Any]:
-        return policy_document(sights.policy(), sights.configured(), sights.snapshot())
+        return policy_document(sights.policy(), sights.configured(), sights.snapshot()) | sights.tables()
 
     @app.get("/health", summary="200 while the process lives")
     async def health() -> dict[str, str]:

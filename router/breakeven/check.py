@@ -5,12 +5,17 @@ A problem is something that will fail requests or mislead routing; a warning is 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 
 from breakeven.config import DefaultsConfig, PoolConfig, Settings
+from breakeven.config_sources import did_you_mean
 from breakeven.config_values import parse_address
+from breakeven.speculative_config import KNOWN_KEYS, LOSSLESS, LOSSY
+from breakeven.table_book import Identified, TableBook
+from breakeven_policies.measured import Table, short_hash
 from breakeven_policies.request import MIN_P_EPSILON
-from breakeven_policies.snapshot import EngineSignals, PoolKind
+from breakeven_policies.snapshot import BackendView, EngineSignals, FleetSnapshot, PoolKind, PoolView
 
 SHORT_DRAFTS = frozenset(("ngram", "suffix", "unknown"))
 """Methods that draft as many tokens as they find a match for, and one of which we cannot tell."""
@@ -46,6 +51,8 @@ class EngineReport:
     lengths: tuple[tuple[str, int | None], ...] | None = None
     signals: EngineSignals | None = None
     trouble: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
+    """What its models are called, those under which they were loaded included."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -77,6 +84,8 @@ def judge_settings(settings: Settings) -> list[Finding]:
         findings.append(_warning("all pools are of one kind: the threshold policy has nothing to choose between"))
     if PoolKind.SPECULATIVE in kinds:
         findings += _min_p_defaults(settings)
+    for pool in settings.pools:
+        findings += _speculation(pool)
     for name in settings.added_pools:
         others = ", ".join(pool.name for pool in settings.pools if pool.name != name)
         findings.append(_warning(f"{name}: adds a pool of that name beside {others}; it replaces none of them"))
@@ -85,6 +94,63 @@ def judge_settings(settings: Settings) -> list[Finding]:
     if settings.workers > 1 and any(spec.in_flight_max for spec in settings.pool_specs()):
         findings.append(_warning(IN_FLIGHT_OF_SEVERAL.format(workers=settings.workers, more=settings.workers - 1)))
     return findings
+
+
+def _speculation(pool: PoolConfig) -> Iterable[Finding]:
+    """Whether speculation there leaves answers as they are, and whether its description is understood."""
+    told = pool.speculative_config
+    if told is None:
+        return
+    lossy = LOSSY.get(told.rejection)
+    if lossy is not None:
+        yield _problem(
+            f"{pool.name}: speculative_config: {told.rejection} {lossy}; requests must be answered alike by all pools"
+        )
+    elif told.rejection not in LOSSLESS:
+        yield _warning(
+            f"{pool.name}: speculative_config: it is not known whether {told.rejection!a} leaves answers as they are"
+        )
+    for key in told.unknown_keys:
+        yield _warning(
+            f"{pool.name}: speculative_config: vLLM 0.33.0 has no key {key!a}{did_you_mean(key, sorted(KNOWN_KEYS))}"
+        )
+
+
+def judge_tables(tables: Iterable[Table], today: date) -> list[Finding]:
+    """What is wrong with the measured tables that somebody named."""
+    return [
+        _warning(f"table {table.name}: expired on {table.provenance.expires_on}: it is not used any more")
+        for table in tables
+        if table.provenance.expires_on is not None and table.provenance.expires_on <= today
+    ]
+
+
+def tables_table(tables: Iterable[Table]) -> list[str]:
+    """The measured tables in force, one a line."""
+    lines = []
+    for table in tables:
+        source = table.provenance
+        dates = "" if source.measured_on is None else f", measured on {source.measured_on}"
+        dates += "" if source.expires_on is None else f", until {source.expires_on}"
+        about = f"{source.model} on {source.engine} {source.engine_version}"
+        lines.append(f"table {table.name} ({short_hash(table)}): {table.kind}, {about}{dates}")
+    return lines
+
+
+def match_lines(settings: Settings, tables: Iterable[Table], reports: Iterable[EngineReport], today: date) -> list[str]:
+    """Which table is used for each pool, or why none, by what the engines have answered."""
+    by_name = {report.name: report for report in reports}
+    book = TableBook(settings.identities(), tables)
+    pools = []
+    for pool in settings.pools:
+        views = []
+        for name in (backend.name for backend in pool.backends if backend.name in by_name):
+            report = by_name[name]
+            if report.names:
+                book.identify(Identified(name, report.names, report.version))
+            views.append(BackendView(name, signals=report.signals))
+        pools.append(PoolView(pool.name, pool.kind, tuple(views)))
+    return [match.line() for match in book.match(FleetSnapshot(0.0, tuple(pools)), today)]
 
 
 def _twice(pools: Iterable[PoolConfig]) -> Iterable[Finding]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import date
 
 from breakeven.check import (
     EngineReport,
@@ -10,29 +11,38 @@ from breakeven.check import (
     judge_engines,
     judge_names,
     judge_settings,
+    judge_tables,
+    match_lines,
     settings_table,
+    tables_table,
 )
+from breakeven.clock import utc_now
 from breakeven.config import BackendAddress, Settings
 from breakeven.engine_client import EngineClient, EngineError
 from breakeven.fleet import ProbeFailed
 from breakeven.key_file import keys_in_force
+from breakeven.model_cards import names_of
+from breakeven.table_files import tables_in_force
 from breakeven.tls import client_context, engine_context, require_engine_files
 from breakeven_policies.snapshot import PoolKind
 
 
-def check(settings: Settings, *, probe: bool, say: Callable[[str], object]) -> int:
-    """Print table and findings; 1 where there is a problem, else 0."""
+def check(settings: Settings, *, probe: bool, say: Callable[[str], object], today: date | None = None) -> int:
+    """Print table and findings; 1 where there is a problem, else 0. `today`: None, the clock's."""
+    today = today or utc_now().date()
     findings = judge_settings(settings)
     keys_in_force(settings)
     client_context(settings)
     require_engine_files(settings)
-    for line in settings_table(settings):
+    tables = tables_in_force(settings)
+    findings += judge_tables(tables if settings.tables else (), today)
+    for line in settings_table(settings) + tables_table(tables):
         say(line)
     if probe:
         reports = asyncio.run(ask_engines(settings))
         findings += judge_engines(reports) + judge_names(settings, reports)
         say("")
-        for line in engines_table(reports):
+        for line in [*engines_table(reports), "", *match_lines(settings, tables, reports, today)]:
             say(line)
     say("")
     for finding in findings:
@@ -63,9 +73,11 @@ async def ask(address: BackendAddress, kind: PoolKind, timeout_s: float) -> Engi
             signals = await engine.signals()
         except EngineError as error:
             trouble.append(str(error))
+        names: frozenset[str] = frozenset()
         try:
-            lengths = tuple((card["id"], card.get("max_model_len")) for card in await engine.cards())
+            cards = await engine.cards()
+            lengths, names = tuple((card["id"], card.get("max_model_len")) for card in cards), names_of(cards)
         except EngineError as error:
             trouble.append(str(error))
         version = await engine.version()
-        return EngineReport(address.name, address.pool, kind, "ready", version, lengths, signals, tuple(trouble))
+        return EngineReport(address.name, address.pool, kind, "ready", version, lengths, signals, tuple(trouble), names)

@@ -42,10 +42,12 @@ from breakeven.endpoints import EndpointTable
 from breakeven.fleet import PoolSpec
 from breakeven.key_list import KeyList
 from breakeven.policy_choice import PolicyChoice
+from breakeven.speculative_config import SpeculativeConfigValue
 from breakeven_policies.policy import RANKING_MAX, Policy
 from breakeven_policies.registry import build_policy
 from breakeven_policies.request import SamplingDefaults
 from breakeven_policies.snapshot import PoolKind
+from breakeven_policies.table_match import PoolIdentity
 
 IN_FLIGHT_MAX = 100_000
 """More than a process has ports towards one engine: a larger number is a slip."""
@@ -112,6 +114,7 @@ class PoolConfig(_Section):
     backends: list[BackendConfig] = Field(min_length=1)
     method: Method = "none"
     speculative_tokens: Whole = Field(default=0, ge=0, le=64)
+    speculative_config: SpeculativeConfigValue = None
     api_key: Key = None
     accept_gzip: bool = False
     tls: TlsConfig = Field(default_factory=TlsConfig)
@@ -133,18 +136,47 @@ class PoolConfig(_Section):
                 for index, backend in enumerate(addresses)
             ]
         if filled.get("kind") == PoolKind.SPECULATIVE:
-            filled.setdefault("method", "unknown")
+            told = _told_to_the_engine(filled.get("speculative_config"))
+            filled.setdefault("method", told.get("method") or "unknown")
+            filled.setdefault("speculative_tokens", told.get("num_speculative_tokens") or 0)
         return filled
 
     @model_validator(mode="after")
     def _method_fits_the_kind(self) -> Self:
         if self.kind is PoolKind.PLAIN and (self.method != "none" or self.speculative_tokens):
             reject("a plain pool drafts nothing: leave out method and speculative_tokens, or make it kind: speculative")
+        if self.kind is PoolKind.PLAIN and self.speculative_config is not None:
+            reject("a plain pool drafts nothing: leave out speculative_config, or make it kind: speculative")
+        self._engine_was_told_the_same()
         if self.kind is PoolKind.SPECULATIVE and self.method == "none":
             reject("a speculative pool needs a method such as eagle3; leave method out where it is not known")
         if len({parse_address(backend.url) for backend in self.backends}) < len(self.backends):
             reject("lists one engine twice; its load would be counted twice")
         return self
+
+    def identity(self) -> PoolIdentity:
+        """What is configured of what a measured table has to fit."""
+        told = self.speculative_config
+        return PoolIdentity(
+            name=self.name,
+            kind=self.kind,
+            method=self.method,
+            speculative_tokens=self.speculative_tokens,
+            draft_model=None if told is None else told.model,
+            drafting=None if told is None else told.drafting,
+            follows_batch=told is not None and bool(told.num_speculative_tokens_per_batch_size),
+        )
+
+    def _engine_was_told_the_same(self) -> None:
+        told = self.speculative_config
+        if told is None:
+            return
+        for key, ours, theirs in (
+            ("method", self.method, told.method),
+            ("speculative_tokens", self.speculative_tokens, told.num_speculative_tokens),
+        ):
+            if theirs is not None and ours != theirs:
+                reject(f"{key} is {ours}, but speculative_config says {theirs}")
 
     def addresses(self) -> tuple[BackendAddress, ...]:
         """Where the engines are, with what is sent to them."""
@@ -194,7 +226,7 @@ class Settings(BaseSettings):
     pools: Annotated[list[PoolConfig], NoDecode, BeforeValidator(yaml_value)] = Field(
         [],
         description="any number of pools: name, kind, backends, method, speculative_tokens, api_key, accept_gzip, "
-        "max_in_flight, tls",
+        "max_in_flight, tls, speculative_config (as the engines were given it)",
     )
 
     host: str = Field("0.0.0.0", description="address on which the OpenAI API is served")  # noqa: S104  # it is a server
@@ -222,6 +254,9 @@ class Settings(BaseSettings):
     policy_header: HeaderName = Field("", description="header in which a client may name a policy; absent, none may")
     policy_choices: PolicyList = Field([], description="the policies that may be named there")
     alias_policies: TextMapping = Field({}, description="policies for models asked for by an alias, each alias=policy")
+    tables: Annotated[list[Path], NoDecode, BeforeValidator(split_list)] = Field(
+        [], description="measured tables, files or folders of them; absent, those that ship with the router"
+    )
     aliases: TextMapping = Field({}, description="further names for models, each as alias=model")
     models: Annotated[dict[str, ModelConfig], NoDecode, BeforeValidator(yaml_value)] = Field(
         {}, description="per model: defaults {temperature, top_p, top_k, min_p} that its engine fills in"
@@ -410,6 +445,10 @@ class Settings(BaseSettings):
         """Every engine, pools in configuration order."""
         return tuple(address for pool in self.pools for address in pool.addresses())
 
+    def identities(self) -> tuple[PoolIdentity, ...]:
+        """The pools as measured tables have to fit them."""
+        return tuple(pool.identity() for pool in self.pools)
+
     def pool_specs(self) -> tuple[PoolSpec, ...]:
         """The pools by name, for the fleet."""
         return tuple(
@@ -428,6 +467,15 @@ class Settings(BaseSettings):
         """Aliases and sampling defaults, for the view of a request."""
         named = {name: model.defaults.sampling() for name, model in self.models.items()}
         return ModelTable(aliases=self.aliases, defaults=named, fallback=self.defaults.sampling())
+
+
+def _told_to_the_engine(value: Any) -> dict[str, Any]:
+    """What stands in `speculative_config`, however it is written; what is wrong with it is said elsewhere."""
+    try:
+        told = yaml_value(value)
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
 
 
 def require_pool(policy: str, pools: Collection[str]) -> None:

@@ -15,7 +15,7 @@ FILE_ONLY = frozenset(("pools", "models", "defaults"))
 REPEATABLE = frozenset(
     (
         "alias_policies", "aliases", "api_keys", "baseline", "cors_origins", "extra_paths", "policy_choices", "shadow",
-        "speculative",
+        "speculative", "tables",
     )
 )  # fmt: skip
 

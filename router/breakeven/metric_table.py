@@ -153,10 +153,18 @@ SHADOW_SECONDS = Metric(
     "breakeven_shadow_decision_seconds", _HISTOGRAM, "What one decision of a shadow policy takes.",
     ("policy",), OWN_SECONDS,
 )  # fmt: skip
-POLICY_INFO = Metric("breakeven_policy_info", _GAUGE, "1 for the policy in force.", ("policy",))
 POLICY_SWITCHED = Metric(
     "breakeven_policy_switched", _GAUGE, "1 where another policy than the configured one was switched to (PUT /policy)."
 )
+POLICY_INFO = Metric(
+    "breakeven_policy_info", _GAUGE, "1 for the policy in force, and the measured tables that pools are known by.",
+    ("policy", "table_hash"),
+)  # fmt: skip
+TABLE_APPLIES = Metric(
+    "breakeven_policy_table_applies", _GAUGE,
+    "1 where a measured table is used for the pool, else 0; why says applies, or what stands in the way.",
+    ("pool", "table_hash", "why"),
+)  # fmt: skip
 BUILD_INFO = Metric("breakeven_build_info", _GAUGE, "1 for the running version.", ("version",))
 
 TABLE = (
@@ -164,7 +172,7 @@ TABLE = (
     ATTEMPTS, READY, DRAINING, HEALTH_CHANGES, EJECTIONS, PROBE_FAILURES, SCRAPE_FAILURES, ENGINE_RUNNING,
     ENGINE_WAITING, ENGINE_KV_USAGE, ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, LINES_LOST,
     CLIENT_CONNECTIONS, QUEUED, QUEUE_WAIT, SHORTAGES, WORKER_RESTARTS, CONFIG_RELOADS, CONFIG_SUCCESS,
-    SHADOW_DECISIONS, SHADOW_SECONDS, POLICY_INFO, POLICY_SWITCHED, BUILD_INFO,
+    SHADOW_DECISIONS, SHADOW_SECONDS, POLICY_INFO, POLICY_SWITCHED, TABLE_APPLIES, BUILD_INFO,
 )  # fmt: skip
 
 BY_NAME = {metric.name: metric for metric in TABLE}

@@ -24,6 +24,7 @@ from breakeven.metric_table import Metric, MetricKind, ReloadResult
 from breakeven.record import Outcome, RequestRecord, Waited
 from breakeven.shortage import Side
 from breakeven.signal_window import SignalWindow
+from breakeven.table_book import Match, hash_in_use
 from breakeven_policies.agreement import Agreement
 from breakeven_policies.snapshot import BackendView, FleetSnapshot, Health, Suspicion
 
@@ -111,6 +112,7 @@ class Metrics:
         self._others = others
         self.config_success_s = 0.0
         self.policy_switched = False
+        self.tables_in_use: tuple[Match, ...] = ()
         self._pool_of = {backend: pool.name for pool in pools for backend in pool.backends}
         self._windows = {backend: SignalWindow() for backend in self._pool_of}
         self._counts = {name: Count(metric, ledger) for name, metric in table.BY_NAME.items() if not metric.buckets}
@@ -294,8 +296,11 @@ class Metrics:
     def _gauges(self, snapshot: FleetSnapshot, policy: str) -> dict[str, Series]:
         """What is not counted but known now."""
         gauges: dict[str, Series] = {metric.name: {} for metric in table.OF_THE_FLEET}
-        gauges[table.POLICY_INFO.name] = {(policy,): [1.0]}
         gauges[table.POLICY_SWITCHED.name] = {(): [float(self.policy_switched)]}
+        gauges[table.POLICY_INFO.name] = {(policy, hash_in_use(self.tables_in_use)): [1.0]}
+        gauges[table.TABLE_APPLIES.name] = {
+            (match.pool, match.hash, match.why): [float(match.measurement is not None)] for match in self.tables_in_use
+        }
         gauges[table.CONFIG_SUCCESS.name] = {(): [self.config_success_s]}
         gauges[table.BUILD_INFO.name] = {(version("breakeven"),): [1.0]}
         for pool in snapshot.pools:

@@ -43,6 +43,16 @@ def _finite(text: str) -> float | None:
     return value if isfinite(value) else None
 
 
+def names_of(cards: Iterable[Card]) -> frozenset[str]:
+    """What the models of an engine are called, by clients (`id`) and where they were loaded from (`root`).
+
+    Adapters, which have a parent, are not what it was measured with.
+    """
+    whole = [card for card in cards if card.get("parent") is None]
+    roots = (card.get("root") for card in whole)
+    return frozenset(card["id"] for card in whole) | frozenset(root for root in roots if isinstance(root, str))
+
+
 def merge(listings: Iterable[Iterable[Card]], aliases: Mapping[str, str]) -> dict[str, Card]:
     """Cards by id in order of first appearance, then the aliases whose model is listed (`listings`: in pool order)."""
     merged: dict[str, Card] = {}

@@ -17,7 +17,8 @@ from breakeven.config import BackendAddress
 from breakeven.engine_client import EngineClient, EngineError
 from breakeven.fleet import FleetEvent, ModelsListed, ProbeFailed, ProbeSucceeded, Revived, Scraped, SignalsForgotten
 from breakeven.metrics import Metrics
-from breakeven.model_cards import ModelDirectory
+from breakeven.model_cards import ModelDirectory, names_of
+from breakeven.table_book import Identified
 from breakeven.tls import engine_context, freshness
 from breakeven_policies.snapshot import Health
 
@@ -48,12 +49,13 @@ class Rhythm:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Who hears the answers; `clock` dates them."""
+    """Who hears the answers; `clock` dates them. `identified`: what an engine says of itself beside its models."""
 
     apply: Callable[[FleetEvent], None]
     metrics: Metrics
     directory: ModelDirectory
     clock: Clock
+    identified: Callable[[Identified], None] = lambda _: None
 
 
 class Prober:
@@ -301,6 +303,8 @@ class EngineWatch:
         self._model = cards[0]["id"] if cards else None
         self._to.apply(ModelsListed(self._name, frozenset(card["id"] for card in cards)))
         self.listed.set()
+        # Asked each time, since an engine may be replaced by a newer one between two health checks.
+        self._to.identified(Identified(self._name, names_of(cards), await self.client.version()))
 
     def _tell(self, question: str, trouble: str | None) -> None:
         """Log what is wrong when it begins, changes or ends, not each time."""

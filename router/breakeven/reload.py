@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from breakeven.config import BackendAddress, Settings
+from breakeven.table_files import watched_tables
 
 RELOADED = frozenset(
     (
@@ -13,7 +14,8 @@ RELOADED = frozenset(
         "extra_paths", "first_byte_timeout_s", "header_max_bytes", "idle_timeout_s", "log_level", "max_in_flight",
         "models", "models_interval_s", "policy", "policy_choices", "policy_header", "pools", "probe_failures_max",
         "probe_interval_s", "probe_timeout_s", "queue_max", "queue_timeout_s", "scrape_interval_s", "shadow",
-        "speculative", "threshold", "tls_cert", "tls_client_ca", "tls_key", "total_timeout_s", "upstream_keepalive_s",
+        "speculative", "tables", "threshold", "tls_cert", "tls_client_ca", "tls_key", "total_timeout_s",
+        "upstream_keepalive_s",
     )
 )  # fmt: skip
 """Settings that a running router takes over. All others wait for a restart, and a warning says so."""
@@ -71,7 +73,7 @@ def watched_files(settings: Settings) -> tuple[Path, ...]:
     """The files whose change is a change of the configuration."""
     named = [settings.config, settings.api_keys_file, settings.tls_cert, settings.tls_key, settings.tls_client_ca]
     named += [path for pool in settings.pools for path in (pool.tls.ca, pool.tls.cert, pool.tls.key)]
-    return tuple(path for path in named if path is not None)
+    return (*(path for path in named if path is not None), *watched_tables(settings.tables))
 
 
 def _appears(name: str, old: Settings, new: Settings) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from breakeven.body import ModelTable
 from breakeven.endpoints import EndpointTable
@@ -25,3 +26,4 @@ class Sights:
     apply: Callable[[Drained | Resumed], object]
     configured: Callable[[], Policy]
     switch: Callable[[str | None], object]
+    tables: Callable[[], dict[str, Any]] = dict

@@ -36,7 +36,8 @@ from breakeven.proxy import Proxy
 from breakeven.record import AttemptResult
 from breakeven.shared_table import new_table, rows_of
 from breakeven.wiring import Router
-from breakeven.worker_messages import AskedWell, Listed, Message, PolicySwitched, Well
+from breakeven.worker_messages import AskedWell, Listed, Measured, Message, PolicySwitched, Well
+from breakeven_policies.measurement import Measurement
 from breakeven_policies.snapshot import Health, Suspicion
 
 
@@ -121,6 +122,10 @@ class Supervisor(Router):
         super().switch_policy(spec)
         self._crew.tell(PolicySwitched(spec))
 
+    def _take_measurements(self, measurements: dict[str, Measurement]) -> None:
+        super()._take_measurements(measurements)
+        self._crew.tell(Measured(measurements))
+
     def _listed(self, backend: str) -> Listed:
         return Listed(backend, json.dumps(self._directory.cards(backend)).encode("ascii"))
 
@@ -128,6 +133,8 @@ class Supervisor(Router):
         """Tell a new worker what is known."""
         if self._policy.switched_to is not None:
             worker.send(PolicySwitched(self._policy.switched_to))
+        if self.measurements:
+            worker.send(Measured(self.measurements))
         for pool in self._sights.snapshot().pools:
             for backend in pool.backends:
                 worker.send(Believed(backend.name, backend.health, backend.suspicion, backend.draining))

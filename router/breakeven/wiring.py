@@ -31,7 +31,11 @@ from breakeven.proxy import Proxy
 from breakeven.recorder import Recorder, Recorders, Tracing
 from breakeven.reload import Plan, plan_of
 from breakeven.sights import Sights
+from breakeven.table_book import Identified, TableBook, log_level, tables_document
+from breakeven.table_files import tables_in_force
 from breakeven.tls import ServerTls, client_context, require_engine_files
+from breakeven_policies.measured import Table
+from breakeven_policies.measurement import Measurement
 from breakeven_policies.snapshot import Health
 
 if TYPE_CHECKING:
@@ -125,7 +129,9 @@ class Router:
         self._tls = None if context is None else ServerTls(context)
         addresses = settings.addresses()
         self._directory = directory = ModelDirectory((address.name for address in addresses), settings.aliases)
-        listeners = Listeners(self.fleet.apply, self.metrics, directory, clock)
+        self._tables = TableBook(settings.identities(), self._read_tables(settings))
+        self.measurements: dict[str, Measurement] = {}
+        listeners = Listeners(self.fleet.apply, self.metrics, directory, clock, self._identified)
         self._prober = self._make_prober(addresses, rhythm_of(settings), listeners)
         proxy = Proxy(
             settings=settings,
@@ -153,6 +159,7 @@ class Router:
             apply=self._wish,
             configured=lambda: self._policy.configured,
             switch=self.switch_policy,
+            tables=lambda: tables_document(self._tables.tables, self.metrics.tables_in_use),
         )
         self.metrics.config_success_s = utc_now().timestamp()
         self._admin: AdminServer | None = None
@@ -165,6 +172,9 @@ class Router:
 
     def _read_keys(self, settings: Settings) -> ApiKeys | None:
         return keys_in_force(settings)
+
+    def _read_tables(self, settings: Settings) -> tuple[Table, ...]:
+        return tables_in_force(settings)
 
     def _make_metrics(self, specs: tuple[PoolSpec, ...]) -> Metrics:
         return Metrics(specs)
@@ -229,15 +239,18 @@ class Router:
         """
         plan = plan_of(self.settings, settings)
         keys, context = keys_in_force(plan.settings), client_context(plan.settings)
+        tables = tables_in_force(plan.settings)
         answers = await ask_once(plan.unasked, plan.settings.probe_timeout_s)
         require_engine_files(plan.settings)  # after the asking, which takes seconds: half a reload would be the worst
         # From here on everything happens in one turn of the loop: no request sees half of it.
-        self.take_over(plan, keys, context)
+        self.take_over(plan, keys, context, tables)
         for answer in answers:
             self.fleet.apply(answer)
         return plan
 
-    def take_over(self, plan: Plan, keys: ApiKeys | None, context: ssl.SSLContext | None) -> None:
+    def take_over(
+        self, plan: Plan, keys: ApiKeys | None, context: ssl.SSLContext | None, tables: tuple[Table, ...]
+    ) -> None:
         """Have the settings of a plan in force."""
         if self._tls is not None and context is not None:
             self._tls.take(context)
@@ -253,6 +266,8 @@ class Router:
         self._prober.reconfigure(addresses, rhythm_of(settings))
         for address in addresses:
             self._prober.on_health(address.name, self.fleet.health(address.name))
+        self._tables.reconfigure(settings.identities(), tables, strangers=(*plan.renewed, *plan.removed))
+        self._match_tables()
         self._sights.models = settings.model_table()
         self._sights.endpoints = EndpointTable(settings.extra_paths)
         self._sights.admin_key = None if settings.admin_key is None else settings.admin_key.get_secret_value()
@@ -328,6 +343,26 @@ class Router:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _identified(self, identified: Identified) -> None:
+        """An engine has said what it is."""
+        self._tables.identify(identified)
+        self._match_tables()
+
+    def _match_tables(self) -> None:
+        """See which measured tables speak of which pools now, and say what has changed."""
+        before = self.metrics.tables_in_use
+        self.metrics.tables_in_use = matches = self._tables.match(self._sights.snapshot(), utc_now().date())
+        for match in matches:
+            if match not in before:
+                LOG.log(log_level(match, before, wanted=bool(self.settings.tables)), "%s", match.line())
+        measurements = {match.pool: match.measurement for match in matches if match.measurement is not None}
+        if measurements != self.measurements:
+            self._take_measurements(measurements)
+
+    def _take_measurements(self, measurements: dict[str, Measurement]) -> None:
+        """Know pools by these from now on."""
+        self.measurements = measurements
 
     def _health_changed(self, pool: str, backend: str, health: Health) -> None:
         cause = self.fleet.suspicion(backend)

@@ -43,6 +43,7 @@ from breakeven.worker_messages import (
     Leaving,
     Left,
     Listed,
+    Measured,
     Message,
     Part,
     PolicySwitched,
@@ -50,6 +51,7 @@ from breakeven.worker_messages import (
     Serving,
     Well,
 )
+from breakeven_policies.measured import Table
 from breakeven_policies.snapshot import Health
 
 LOG = logging.getLogger(__name__)
@@ -131,6 +133,10 @@ class WorkerRouter(Router):
         del settings  # the supervisor has read them
         return self._first_keys
 
+    def _read_tables(self, settings: Settings) -> tuple[Table, ...]:
+        del settings  # the supervisor compares them with the engines
+        return ()
+
     def _make_metrics(self, specs: tuple[PoolSpec, ...]) -> Metrics:
         return Metrics(specs, self._row)
 
@@ -146,6 +152,9 @@ class WorkerRouter(Router):
     def _make_data_plane(self, proxy: Proxy) -> Proxy:
         self._serving = proxy
         return proxy
+
+    def _match_tables(self) -> None:
+        """The supervisor does, and tells what it found."""
 
     def _health_changed(self, pool: str, backend: str, health: Health) -> None:
         """The supervisor tells and counts it."""
@@ -163,6 +172,8 @@ class WorkerRouter(Router):
             cards = tuple(json.loads(message.cards))
             self._directory.update(message.backend, cards)
             self.fleet.apply(ModelsListed(message.backend, frozenset(card["id"] for card in cards)))
+        elif isinstance(message, Measured):
+            self._take_measurements(message.pools)
         elif isinstance(message, Well):
             self._questions.answer(message)
         elif isinstance(message, Reconfigured):
@@ -182,7 +193,7 @@ class WorkerRouter(Router):
         except ConfigError as error:
             LOG.error("configuration not reloaded: %s", error)  # a mistake of a person, no fault
             return
-        self.take_over(plan, keys, context)
+        self.take_over(plan, keys, context, ())
         logging.getLogger().setLevel(settings.log_level.upper())
 
     def supervisor_gone(self) -> None:

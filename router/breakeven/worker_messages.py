@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from breakeven.fleet import Believed, ConnectRefused, EndedElsewhere, Erred, Scraped, SignalsForgotten
+from breakeven_policies.measurement import Measurement
 
 MESSAGE_BYTES_MAX = 2**28
 """A list of 10,000 models with all their fields is some 10 MB; what is longer than this is no message of ours."""
@@ -37,6 +38,12 @@ class Listed(Struct, frozen=True, tag=True):
 
     backend: str
     cards: bytes
+
+
+class Measured(Struct, frozen=True, tag=True):
+    """What measured tables say about pools, by name; of others they say nothing."""
+
+    pools: dict[str, Measurement]
 
 
 class Well(Struct, frozen=True, tag=True):
@@ -101,6 +108,7 @@ Downward = (
     | Part
     | Reconfigured
     | PolicySwitched
+    | Measured
     | Drain
     | Hurry
 )

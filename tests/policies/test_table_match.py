@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from breakeven_policies.measured import Drafting, short_hash
 from breakeven_policies.snapshot import PoolKind
-from breakeven_policies.table_match import Applies, Mismatch, PoolFacts, Unmeasured, applies, best_match
+from breakeven_policies.table_match import Applies, Mismatch, PoolIdentity, Unmeasured, applies, best_match
 from tests.policies.tables import DOCUMENT, table
 
 TODAY = date(2026, 12, 1)
 MODEL = "meta-llama/Llama-3.3-70B-Instruct"
-SPECULATIVE = PoolFacts(
+SPECULATIVE = PoolIdentity(
     name="spec",
     kind=PoolKind.SPECULATIVE,
     method="eagle3",
@@ -23,13 +23,13 @@ SPECULATIVE = PoolFacts(
     versions=frozenset(("0.33.0",)),
     positions=frozenset((3,)),
 )
-PLAIN = PoolFacts("plain", PoolKind.PLAIN, models=SPECULATIVE.models, versions=SPECULATIVE.versions)
+PLAIN = PoolIdentity("plain", PoolKind.PLAIN, models=SPECULATIVE.models, versions=SPECULATIVE.versions)
 
 
 @pytest.mark.parametrize(
     ("changes", "mismatch", "told"),
     [
-        ({"models": ()}, Mismatch.MODEL, f"it is about {MODEL}, what the pool serves is not known"),
+        ({"models": ()}, Mismatch.UNASKED, "the engines of the pool have not said yet what they serve"),
         (
             {"models": (*SPECULATIVE.models, frozenset(("qwen", "/srv/qwen")))},
             Mismatch.MODEL,

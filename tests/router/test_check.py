@@ -1,5 +1,6 @@
 """`breakeven.check`: what is wrong is a problem, what will surprise is a warning, and a sound fleet gives neither."""
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -12,11 +13,16 @@ from breakeven.check import (
     judge_engines,
     judge_names,
     judge_settings,
+    judge_tables,
+    match_lines,
     settings_table,
+    tables_table,
 )
 from breakeven.config import Settings
 from breakeven.config_sources import build_settings
+from breakeven_policies.measured import short_hash
 from breakeven_policies.snapshot import EngineSignals, PoolKind
+from tests.policies.tables import DOCUMENT, table
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
@@ -55,6 +61,63 @@ def test_a_speculative_engine_without_speculation_is_a_problem() -> None:
     assert judge_engines([spec(signals=PLAIN_SIGNALS)]) == [
         problem("spec-0: exports no vllm:spec_decode counters; is speculation switched on there?")
     ]
+
+
+def described(**told: Any) -> Settings:
+    pool = {"name": "eagle", "kind": "speculative", "backends": ["http://b:2"], "speculative_config": told}
+    return build_settings(Settings, {"baseline": "http://a:1", "pools": [pool]})
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"rejection_sample_method": "fly"}, "fly accepts tokens that the model itself would not have sampled"),
+        ({"rejection_sample_method": "synthetic"}, "synthetic accepts at random, for measurements only"),
+        ({"acceptance_method": "typical_acceptance_sampler"}, "typical_acceptance_sampler accepts tokens that"),
+    ],
+)
+def test_an_acceptance_that_changes_answers_is_a_problem(told: dict[str, str], words: str) -> None:
+    (found,) = [finding for finding in judge_settings(described(**told)) if finding.severity is Severity.PROBLEM]
+    assert found.text.startswith(f"eagle: speculative_config: {words}")
+    assert found.text.endswith("requests must be answered alike by all pools") or "garbage" in found.text
+
+
+def test_an_acceptance_that_nobody_knows_and_a_key_that_vllm_has_not_are_warnings() -> None:
+    found = judge_settings(described(rejection_sample_method="nova", draft_sample_metod="greedy"))
+    assert [finding for finding in found if "speculative_config" in finding.text] == [
+        warning("eagle: speculative_config: it is not known whether 'nova' leaves answers as they are"),
+        warning(
+            "eagle: speculative_config: vLLM 0.33.0 has no key 'draft_sample_metod'; did you mean draft_sample_method?"
+        ),
+    ]
+
+
+def test_an_acceptance_that_leaves_answers_as_they_are_is_none() -> None:
+    found = judge_settings(described(rejection_sample_method="block", method="eagle3"))
+    assert not [finding for finding in found if "speculative_config" in finding.text]
+
+
+def test_only_tables_that_have_expired_are_warned_of() -> None:
+    undated = table(kind="prior, unverified", provenance__measured_on=..., provenance__expires_on=...)
+    assert judge_tables([table(), undated], date(2026, 12, 1)) == []
+    assert judge_tables([table()], date(2027, 5, 1)) == [
+        warning("table llama-on-a100: expired on 2027-05-01: it is not used any more")
+    ]
+    assert tables_table([undated])[0].endswith("prior, unverified, meta-llama/Llama-3.3-70B-Instruct on vllm 0.33.0")
+
+
+def test_what_engines_answered_says_which_table_is_used_for_each_pool() -> None:
+    names = frozenset({DOCUMENT["provenance"]["model"]})
+    found = match_lines(settings(), [table()], [plain(names=names), down_spec()], date(2026, 12, 1))
+    silent = f"llama-on-a100 ({short_hash(table())}) the engines of the pool have not said yet what they serve"
+    assert found == [f"baseline: unmeasured, {silent}", f"speculative: unmeasured, {silent}"]
+    known = EngineReport("baseline-0", "baseline", PoolKind.PLAIN, "ready", "0.33.0", names=names)
+    (first, _) = match_lines(settings(), [table()], [known], date(2026, 12, 1))
+    assert first == f"baseline: table llama-on-a100 ({short_hash(table())}), setup plain"
+
+
+def down_spec() -> EngineReport:
+    return EngineReport("speculative-0", "speculative", PoolKind.SPECULATIVE, "down")
 
 
 def test_a_plain_engine_that_speculates_is_a_problem() -> None:

@@ -1,6 +1,7 @@
 """`breakeven.check_command`: live engines are asked, and the exit code tells scripts what people read."""
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 from breakeven.check_command import ask, ask_engines, check
 from breakeven.config import BackendAddress, Settings
 from breakeven.config_sources import ConfigError, build_settings
+from breakeven_policies.measured import short_hash
 from breakeven_policies.snapshot import PoolKind
+from tests.policies.tables import table, written
 from tests.router.scripted_engine import free_port, says, scripted_engine
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
@@ -80,6 +83,20 @@ def test_a_file_by_which_engines_are_met_is_a_mistake_also_where_nobody_asks_the
     pool = {"name": "p", "kind": "plain", "backends": ["https://a:1"], "tls": {"ca": str(tmp_path / "missing")}}
     with pytest.raises(ConfigError, match=r"tls\.ca: .*missing: cannot read it"):
         check(settings(pools=[pool]), probe=False, say=lambda _: None)
+
+
+def test_tables_are_listed_and_one_that_cannot_be_used_is_a_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(written())
+    said: list[str] = []
+    found = settings(baseline="http://a:1", speculative="http://b:2", tables=str(path))
+    assert check(found, probe=False, say=said.append, today=date(2027, 5, 1)) == 0
+    about = "meta-llama/Llama-3.3-70B-Instruct on vllm 0.33.0, measured on 2026-11-01, until 2027-05-01"
+    assert f"table llama-on-a100 ({short_hash(table())}): measured, {about}" in said
+    assert "warning: table llama-on-a100: expired on 2027-05-01: it is not used any more" in said
+    path.write_bytes(b"[]")
+    with pytest.raises(ConfigError, match=r"tables: .*t\.json: expected object, got array"):
+        check(found, probe=False, say=said.append)
 
 
 def test_a_warning_does_not_fail_and_a_problem_does() -> None:

@@ -10,8 +10,10 @@ from breakeven.body import ModelTable
 from breakeven.config import BackendAddress, Settings
 from breakeven.config_sources import ConfigError, build_settings
 from breakeven.fleet import PoolSpec
+from breakeven_policies.measured import Drafting
 from breakeven_policies.request import SamplingDefaults
 from breakeven_policies.snapshot import PoolKind
+from breakeven_policies.table_match import PoolIdentity
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
@@ -43,6 +45,63 @@ def mistakes(**values: Any) -> tuple[str, ...]:
 
 def pool(**values: Any) -> dict[str, Any]:
     return {"pools": [{"name": "x", "kind": "plain", "backends": ["http://a:1"], **values}]}
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        (
+            {"speculative_config": {"method": "eagle3"}},
+            "pools[0]: a plain pool drafts nothing: leave out speculative_config, or make it kind: speculative",
+        ),
+        (
+            {"kind": "speculative", "method": "ngram", "speculative_config": {"method": "eagle3"}},
+            "pools[0]: method is ngram, but speculative_config says eagle3",
+        ),
+        (
+            {"kind": "speculative", "speculative_tokens": 3, "speculative_config": {"num_speculative_tokens": 5}},
+            "pools[0]: speculative_tokens is 3, but speculative_config says 5",
+        ),
+        (
+            {"kind": "speculative", "speculative_config": {"draft_sample_method": "nucleus"}},
+            "pools[0].speculative_config.draft_sample_method: expected 'greedy' or 'probabilistic', got 'nucleus'",
+        ),
+    ],
+)
+def test_what_an_engine_was_told_must_fit_its_pool(values: dict[str, Any], line: str) -> None:
+    assert mistakes(**pool(**values)) == (f"{line} (from --pools)",)
+
+
+@pytest.mark.parametrize("written", ["{", "[]", '{"method": 3}'])
+def test_what_is_no_description_is_a_mistake(written: str) -> None:
+    assert all(line.startswith("pools[0]") for line in mistakes(**pool(kind="speculative", speculative_config=written)))
+
+
+def test_an_empty_description_says_nothing() -> None:
+    assert settings(**pool(kind="speculative", speculative_config="{}")).pools[0].method == "unknown"
+
+
+def test_method_and_k_follow_from_what_the_engine_was_told_as_it_stands_on_its_command_line() -> None:
+    told = '{"method": "eagle3", "model": "org/head", "num_speculative_tokens": 3, "rejection_sample_method": "block"}'
+    made = settings(**pool(kind="speculative", speculative_config=told))
+    assert made.identities() == (
+        PoolIdentity("x", PoolKind.SPECULATIVE, "eagle3", 3, "org/head", Drafting.GREEDY, follows_batch=False),
+    )
+    assert made.pool_specs()[0].speculative_tokens == 3
+
+
+def test_of_a_pool_of_which_nothing_is_told_head_and_drafting_are_unknown() -> None:
+    made = settings(**pool(kind="speculative", method="eagle3", speculative_tokens=3))
+    assert made.identities() == (PoolIdentity("x", PoolKind.SPECULATIVE, "eagle3", 3),)
+
+
+def test_that_k_follows_the_batch_is_known_where_the_engine_was_told_so() -> None:
+    steps = {"num_speculative_tokens_per_batch_size": [[1, 16, 3], [17, 64, 0]]}
+    assert settings(**pool(kind="speculative", speculative_config=steps)).identities()[0].follows_batch
+
+
+def test_tables_are_files_separated_by_commas() -> None:
+    assert settings(baseline="http://a:1", tables="a.json, b").tables == [Path("a.json"), Path("b")]
 
 
 def test_a_configuration_without_an_engine_is_an_error_that_says_how_to_name_one() -> None:

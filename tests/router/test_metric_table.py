@@ -35,6 +35,7 @@ def test_no_label_takes_its_values_from_a_client() -> None:
         "why",
         "cause",
         "wanted",
+        "table_hash",
     }
 
 

@@ -186,7 +186,7 @@ async def test_events_of_backends_are_counted_under_their_pool() -> None:
     assert page.value("breakeven_backend_probe_failures_total", **spec) == 1
     assert page.value("breakeven_backend_scrape_failures_total", **spec) == 2
     assert page.value("breakeven_client_connections") == 4
-    assert page.value("breakeven_policy_info", policy="threshold") == 1
+    assert page.value("breakeven_policy_info", policy="threshold", table_hash="none") == 1
     with pytest.raises(KeyError):
         metrics.probe_failed("unknown")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from breakeven.model_cards import CARDS_MAX, ModelDirectory, merge, parse_cards
+from breakeven.model_cards import CARDS_MAX, ModelDirectory, merge, names_of, parse_cards
 
 
 def page(*cards: Any) -> bytes:
@@ -25,6 +25,11 @@ LORA = {"id": "m-lora", "object": "model", "parent": "m", "max_model_len": None}
 def test_what_is_no_list_of_models_is_an_error(answer: bytes) -> None:
     with pytest.raises(ValueError, match=r"not JSON|no list of models"):
         parse_cards(answer)
+
+
+def test_names_are_those_of_clients_and_of_the_folder_but_not_of_adapters() -> None:
+    odd = {"id": "n", "root": 3, "parent": None}
+    assert names_of([SPEC, BASE, LORA, odd]) == {"m", "org/m", "n"}
 
 
 def test_a_list_without_end_is_an_error() -> None:

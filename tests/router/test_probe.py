@@ -6,6 +6,7 @@ import logging
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -29,6 +30,7 @@ from breakeven.fleet import (
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.probe import SCRAPE_FAILURES_MAX, EngineWatch, Listeners, Prober, Rhythm, ask_once
+from breakeven.table_book import Identified
 from breakeven_policies.snapshot import EngineSignals, Health, PoolKind
 from tests.router.scripted_engine import Answer, ScriptedEngine, free_port, never, says, scripted_engine
 
@@ -136,6 +138,25 @@ async def test_a_list_of_models_that_fails_leaves_the_last_one() -> None:
         await engine.list_models()
     assert ear.events == [ModelsListed("spec-0", frozenset({"m", "n"}))]
     assert ear.directory.card("m") == b'{"id":"m"}'
+
+
+async def test_an_engine_says_what_it_is_whenever_it_lists_its_models() -> None:
+    cards = [{"id": "m", "root": "org/m"}, {"id": "adapter", "root": "x", "parent": "m"}]
+    said: list[Identified] = []
+    ear = Ear()
+    ear.listeners = replace(ear.listeners, identified=said.append)
+    answers = {
+        "v1_models": says(200, json.dumps({"data": cards}).encode()),
+        "version": says(200, b'{"version": "1.0"}'),
+    }
+    async with watch(ear, **answers) as (engine, script):
+        await engine.list_models()
+        script.answers["/version"] = says(404)
+        await engine.list_models()
+        script.answers["/v1/models"] = says(500)
+        await engine.list_models()
+    names = frozenset({"m", "org/m"})
+    assert said == [Identified("spec-0", names, "1.0"), Identified("spec-0", names, None)]
 
 
 async def test_trouble_is_logged_when_it_begins_changes_and_ends(caplog: pytest.LogCaptureFixture) -> None:

@@ -26,6 +26,13 @@ def test_only_settings_that_exist_are_taken_over() -> None:
     assert RELOADED - set(Settings.model_fields) == set()
 
 
+def test_tables_are_watched_with_their_folders(tmp_path: Path) -> None:
+    inside = tmp_path / "t.json"
+    inside.write_bytes(b"{}")
+    assert watched_files(settings(tables=str(tmp_path))) == (tmp_path, inside)
+    assert plan({}, {"tables": str(tmp_path)}).changed == ("tables",)
+
+
 def test_the_same_again_changes_nothing_and_says_so() -> None:
     same = plan({"api_keys": "sk-1"}, {"api_keys": "sk-1"})
     assert (same.changed, same.waiting, same.unasked, same.renewed, same.removed) == ((), (), (), frozenset(), ())

@@ -24,8 +24,11 @@ from breakeven.metrics import Metrics
 from breakeven.recorder import Recorder
 from breakeven.reload import plan_of
 from breakeven.supervisor import Supervisor
-from breakeven.worker_messages import AskedWell, Listed, PolicySwitched, Well
+from breakeven.table_book import Identified
+from breakeven.worker_messages import AskedWell, Listed, Measured, PolicySwitched, Well
+from breakeven_policies.measurement import measurement_of
 from breakeven_policies.snapshot import EngineSignals, Health, Suspicion
+from tests.policies.tables import DOCUMENT, table
 
 SIGNALS = EngineSignals(running=1.0)
 SETTINGS = Settings(baseline=["http://127.0.0.1:1"], workers=2, engine_failures_max=2)
@@ -40,6 +43,10 @@ class Crew:
     def __init__(self):
         self.told = []
         self.tell = self.send = self.told.append
+        self.reconfigured = []
+
+    def reconfigure(self, settings, keys):
+        self.reconfigured.append((settings, keys))
 
 
 def supervising(settings):
@@ -100,6 +107,18 @@ def test_workers_hear_that_an_engine_is_drained_also_while_it_is_down(supervisor
         told(supervisor)
 
 
+def test_what_tables_say_of_pools_is_told_to_all_workers_and_to_those_that_come(supervisor):
+    supervisor._tables.reconfigure(SETTINGS.identities(), [table()])
+    supervisor._identified(Identified("baseline-0", frozenset({DOCUMENT["provenance"]["model"]}), "0.33.0"))
+    measured = Measured({"baseline": measurement_of(table(), table().setups[0])})
+    assert told(supervisor) == [measured]
+    supervisor._greet(supervisor._crew)
+    assert told(supervisor)[0] == measured
+    supervisor.take_over(plan_of(SETTINGS, SETTINGS), None, None, ())
+    assert measured not in told(supervisor)
+    assert supervisor.measurements == {}
+
+
 def test_a_worker_that_comes_later_is_told_what_is_known(supervisor):
     supervisor._greet(supervisor._crew)
     assert told(supervisor) == [Believed("baseline-0", Health.UNKNOWN)]
@@ -153,7 +172,7 @@ def test_an_engine_that_has_answered_nothing_yet_speaks_against_no_other():
     supervisor = supervising(SETTINGS)
     supervisor._found_out(ProbeSucceeded("baseline-0"))
     supervisor._hear(supervisor._crew, Erred("baseline-0", 0, 0.0))
-    supervisor.take_over(plan_of(SETTINGS, PAIR), None, None)
+    supervisor.take_over(plan_of(SETTINGS, PAIR), None, None, ())
     supervisor._found_out(ProbeSucceeded("speculative-0"))
     told(supervisor)
     for number in range(1, 8):

@@ -1,12 +1,14 @@
 """`breakeven.wiring`: the order in which things start and stop (field cases B51, B58)."""
 
 import asyncio
+import json
 import logging
 import os
 import resource
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,10 +16,12 @@ import pytest
 
 from breakeven.clock import utc_now
 from breakeven.config import Settings
-from breakeven.config_sources import build_settings
+from breakeven.config_sources import ConfigError, build_settings
 from breakeven.inherited import Inherited
 from breakeven.recorder import Recorder, lines_to
 from breakeven.wiring import OPEN_FILES_MIN, Router, StartError, bind, raise_open_files, reason
+from breakeven_policies.measured import short_hash
+from tests.policies.tables import DOCUMENT, table, written
 from tests.router.scripted_engine import free_port, never, says, scripted_engine
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
@@ -59,7 +63,7 @@ async def test_a_switch_of_the_policy_is_logged_shown_and_outlasts_a_reload(capl
         assert "policy switched over the admin port from threshold to least_loaded" in caplog.text
         await router.reload(settings(threshold=0.5))
         page = (await client.get(f"{admin}/metrics")).text
-        assert 'breakeven_policy_info{policy="least_loaded"} 1.0' in page
+        assert 'breakeven_policy_info{policy="least_loaded",table_hash="none"} 1.0' in page
         assert "breakeven_policy_switched 1.0" in page
         await router.reload(settings(policy="pinned:baseline"))
         assert "the policy is the configured one again, pinned:baseline" in caplog.text
@@ -92,6 +96,72 @@ async def test_an_engine_that_answers_makes_the_router_ready_and_is_counted(capl
     assert "baseline-0 (baseline) is ready" in caplog.text
     assert 'breakeven_backend_ready{backend="baseline-0",pool="baseline"} 1.0' in page
     assert 'breakeven_backend_health_changes_total{backend="baseline-0",health="ready",pool="baseline"} 1.0' in page
+
+
+def engine_of_the_table(version: str = "0.33.0") -> dict[str, Any]:
+    cards = {"data": [{"id": "llama", "root": DOCUMENT["provenance"]["model"]}]}
+    return {
+        "health": says(200),
+        "v1_models": says(200, json.dumps(cards).encode()),
+        "version": says(200, json.dumps({"version": version}).encode()),
+    }
+
+
+async def until_matched(router: Router, why: str) -> None:
+    while [match.why for match in router.metrics.tables_in_use] != [why]:  # noqa: ASYNC110  # nobody tells tests
+        await asyncio.sleep(0.005)
+
+
+@pytest.mark.slow
+async def test_a_table_that_fits_the_engines_is_used_until_they_are_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    path = tmp_path / "t.json"
+    path.write_bytes(written(provenance__expires_on="2999-01-01"))
+    made = table(provenance__expires_on="2999-01-01")
+    async with scripted_engine(**engine_of_the_table()) as engine:
+        given = {"baseline": f"http://127.0.0.1:{engine.port}", "tables": str(path), "models_interval_s": 0.02}
+        async with asyncio.timeout(20), running(**given) as (router, client):
+            await until_matched(router, "applies")
+            page = (await client.get(f"http://127.0.0.1:{router.admin_port}/metrics")).text
+            shown = (await client.get(f"http://127.0.0.1:{router.admin_port}/policy")).json()
+            engine.answers["/version"] = says(200, b'{"version": "0.34.0"}')
+            await until_matched(router, "engine_version")
+            assert router.measurements == {}
+    digest = short_hash(made)
+    assert f'breakeven_policy_info{{policy="threshold",table_hash="{digest}"}} 1.0' in page
+    applies = f'breakeven_policy_table_applies{{pool="baseline",table_hash="{digest}",why="applies"}} 1.0'
+    assert applies in page
+    used = {"table": "llama-on-a100", "hash": digest, "setup": "plain"}
+    assert shown["pools"] == [{"pool": "baseline", "applies": True, **used}]
+    levels = [(each.levelname, each.message) for each in caplog.records if "llama-on-a100" in each.message]
+    assert levels == [
+        ("INFO", f"baseline: table llama-on-a100 ({digest}), setup plain"),
+        (
+            "WARNING",
+            f"baseline: unmeasured, llama-on-a100 ({digest}) it is about 0.33.0, the pool runs 0.34.0",
+        ),
+    ]
+
+
+@pytest.mark.slow
+async def test_tables_that_cannot_be_used_stop_a_start_and_leave_a_running_router_with_those_it_has(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(b"[]")
+    with pytest.raises(ConfigError, match=r"t\.json: expected object, got array"):
+        Router(settings(tables=str(path)), Recorder(None, utc_now))
+    path.write_bytes(written())
+    async with running(tables=str(path)) as (router, _):
+        path.write_bytes(written(format=2))
+        with pytest.raises(ConfigError, match=r"t\.json: format: must be 1"):
+            await router.reload(router.settings)
+        assert router._tables.tables == (table(),)
+        path.write_bytes(written(name="other"))
+        await router.reload(router.settings)
+        assert router._tables.tables == (table(name="other"),)
 
 
 @pytest.mark.slow

@@ -22,13 +22,16 @@ from breakeven.worker_messages import (
     Drain,
     Hurry,
     Listed,
+    Measured,
     Part,
     PolicySwitched,
     Reconfigured,
     Well,
     encode,
 )
+from breakeven_policies.measurement import measurement_of
 from breakeven_policies.snapshot import EngineSignals, Health
+from tests.policies.tables import table as a_table
 
 SETTINGS = Settings(baseline=["http://127.0.0.1:1"], workers=2)
 
@@ -78,6 +81,16 @@ async def test_it_decides_by_the_policy_that_it_is_told(table):
     assert router._policy.current.name == "least_loaded"
     router.hear(PolicySwitched(None))
     assert router._policy.current.temperature_max == 0.5
+
+
+async def test_what_tables_say_of_pools_it_is_told_and_keeps_over_a_reload(table):
+    router, _ = a_worker(table)
+    measured = {"baseline": measurement_of(a_table(), a_table().setups[0])}
+    router.hear(Measured(measured))
+    router.hear(Reconfigured(pickle.dumps((SETTINGS, None))))
+    assert router.measurements == measured
+    router.hear(Measured({}))
+    assert router.measurements == {}
 
 
 async def test_it_counts_in_its_own_row_and_tells_what_only_it_sees(table):

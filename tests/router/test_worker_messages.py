@@ -14,6 +14,7 @@ from breakeven.worker_messages import (
     Leaving,
     Left,
     Listed,
+    Measured,
     Part,
     PolicySwitched,
     Reader,
@@ -21,7 +22,9 @@ from breakeven.worker_messages import (
     Well,
     encode,
 )
+from breakeven_policies.measurement import measurement_of
 from breakeven_policies.snapshot import EngineSignals, Health
+from tests.policies.tables import table
 
 MESSAGES = [
     Assignment(1, b"settings", (5, 6), 7, 2, 5),
@@ -29,6 +32,7 @@ MESSAGES = [
     Scraped("spec-0", EngineSignals(running=1.5, accepted_tokens_per_position=(1.0, 2.0)), 3.0),
     SignalsForgotten("spec-0"),
     Listed("spec-0", b'[{"id":"m"}]'),
+    Measured({"spec": measurement_of(table(), table().setups[1]), "base": measurement_of(table(), table().setups[0])}),
     Well(3, well=False),
     Part(),
     PolicySwitched("least_loaded"),
