@@ -220,6 +220,19 @@ ROWS = (
                 ),
             ),
             Panel(
+                "What they expect to be lost",
+                "s",
+                "Per request, by the figures of the shadow policy, for doing otherwise than it would: request-seconds, "
+                "where its objective is latency.",
+                (
+                    Query(
+                        f"{rate('breakeven_shadow_regret_total', 'policy', where='')} / "
+                        f"{rate('breakeven_shadow_regret_known_total', 'policy', where='')}",
+                        "{{policy}}",
+                    ),
+                ),
+            ),
+            Panel(
                 "What their decisions take",
                 "s",
                 "Beside the requests, never before one. Above 100 µs a policy is asked about a share of them only.",

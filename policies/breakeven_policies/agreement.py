@@ -39,3 +39,20 @@ def agreement(one: Decision, other: Decision) -> Agreement:
 def wanted_pool(decision: Decision) -> str | None:
     """The pool of the first of the ranking; None: it refuses."""
     return decision.ranking[0].pool if isinstance(decision, Route) else None
+
+
+def regret(done: Decision, preferred: Decision) -> float | None:
+    """How much better `preferred` is than what was done, by the figures of the policy that prefers it; at least 0.
+
+    The unit is that of its totals, request-seconds where its objective is latency. None: it has no figures for what was
+    done. Its runner-up is that where there are two pools; with more, what was done may carry a prediction of its own.
+    """
+    if not (isinstance(done, Route) and isinstance(preferred, Route)) or preferred.prediction is None:
+        return None
+    prediction, pool = preferred.prediction, done.ranking[0].pool
+    if pool == preferred.ranking[0].pool:
+        return 0.0
+    runner_up, total = prediction.runner_up, prediction.runner_up_total
+    if runner_up is None or runner_up.pool != pool:
+        total = None if done.prediction is None else done.prediction.total
+    return None if total is None else max(0.0, total - prediction.total)

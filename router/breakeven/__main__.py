@@ -79,7 +79,7 @@ examples:
   curl -s http://127.0.0.1:8081/fleet > fleet.json
   breakeven explain --fleet fleet.json request.json
   echo '{"model": "m", "messages": [], "temperature": 1.2}' | breakeven explain --fleet fleet.json -
-  breakeven explain --fleet fleet.json --policy least_loaded --json request.json
+  breakeven explain --fleet fleet.json --policy least_loaded --policy threshold:0.8 request.json
 """
 
 TABLE_EXAMPLES = """\
@@ -129,17 +129,18 @@ def explain_command(arguments: argparse.Namespace) -> int:
     """`breakeven explain`: policy, aliases and defaults come from the file, where one is given."""
     if "config" in arguments:
         settings = build_settings(Settings, given_settings(arguments))
-        policy, models = settings.build_policy(), settings.model_table()
+        models, threshold, specs = settings.model_table(), settings.threshold, arguments.policies or [settings.policy]
     else:
         models = ModelTable(aliases={}, defaults={}, fallback=SamplingDefaults())
-        policy = policy_of_flags(arguments)
+        threshold, specs = threshold_of_flags(arguments), arguments.policies or ["threshold"]
+    policies = policies_named(specs, threshold)
     return explain_offline(
-        arguments.body, arguments.fleet, arguments.endpoint, policy, models, as_json=arguments.json, say=print
+        arguments.body, arguments.fleet, arguments.endpoint, policies, models, as_json=arguments.json, say=print
     )
 
 
-def policy_of_flags(arguments: argparse.Namespace) -> Policy:
-    """The policy where no file is given: there are no pools then, so the settings as a whole cannot be judged."""
+def threshold_of_flags(arguments: argparse.Namespace) -> float:
+    """The threshold where no file is given: there are no pools then, so the settings as a whole cannot be judged."""
     threshold = getattr(arguments, "threshold", "1.0")
     try:
         temperature = float(threshold)
@@ -147,8 +148,13 @@ def policy_of_flags(arguments: argparse.Namespace) -> Policy:
         temperature = nan
     if not (isfinite(temperature) and temperature >= 0):
         raise ConfigError(f"threshold: expected a finite number, at least 0, got {shown(threshold)} (from --threshold)")
+    return temperature
+
+
+def policies_named(specs: Sequence[str], threshold: float) -> list[Policy]:
+    """The policies to explain by; ConfigError names the one that there is not."""
     try:
-        return build_policy(getattr(arguments, "policy", "threshold"), temperature)
+        return [build_policy(spec, threshold) for spec in specs]
     except ValueError as error:
         raise ConfigError(f"policy: {error} (from --policy)") from None
 
@@ -190,7 +196,14 @@ def build_parser() -> argparse.ArgumentParser:
         help=f"the endpoint it is for: {', '.join(names)} (default %(default)s)",
     )
     explaining.add_argument("--json", action="store_true", help="print what POST /explain answers")
-    add_setting_flags(explaining, frozenset(("config", "policy", "threshold")))
+    explaining.add_argument(
+        "--policy",
+        dest="policies",
+        action="append",
+        metavar="POLICY",
+        help="explain under this policy; repeat it to see several side by side (default: the configured one)",
+    )
+    add_setting_flags(explaining, frozenset(("config", "threshold")))
     explaining.set_defaults(command=explain_command)
     return parser
 

@@ -26,12 +26,14 @@ from msgspec import Struct
 from starlette.exceptions import HTTPException
 
 from breakeven.body import view
+from breakeven.config_values import POLICIES_MAX
 from breakeven.errors import ApiError, invalid_request, no_backend, shown
 from breakeven.explanation import TICKET, endpoint_named, explanation_document, policy_document
 from breakeven.fleet import Drained, Resumed
 from breakeven.fleet_json import encode_fleet
 from breakeven.metrics import CONTENT_TYPE
 from breakeven.sights import Sights
+from breakeven_policies.policy import Policy
 from breakeven_policies.snapshot import FleetSnapshot, Health
 
 EXPLAIN_BYTES_MAX = 2**20
@@ -104,14 +106,30 @@ def _add_explain_route(app: FastAPI, sights: Sights) -> None:
         request: Request,
         _: Annotated[None, Depends(authorized)],
         endpoint: Annotated[str, Query(description="name of an endpoint")] = "chat.completions",
+        policy: Annotated[
+            list[str], Query(max_length=POLICIES_MAX, description="one or more; else the one in force")
+        ] = [],  # noqa: B006
         ticket: Annotated[float, Query(ge=0, lt=1, description="orders equally loaded engines")] = TICKET,
     ) -> Response:
         body = await read_body(request)
         content_type = request.headers.get("content-type", "application/json")
         viewed = view(endpoint_named(sights.endpoints, endpoint), body, content_type, sights.models, ticket)
-        document = explanation_document(viewed, sights.policy(), sights.snapshot())
+        policies = [_built(sights, spec) for spec in policy] or [sights.policy()]
+        document = explanation_document(viewed, policies, sights.snapshot())
         # ASCII, unlike the framework's encoder, which fails on a lone surrogate in a model's name.
         return Response(json.dumps(document), media_type="application/json")
+
+
+def _built(sights: Sights, spec: str) -> Policy:
+    try:
+        return sights.build(spec)
+    except ValueError as error:
+        raise unknown_policy(error) from None
+
+
+def unknown_policy(error: ValueError) -> ApiError:
+    """There is no such policy here; `error` says so, and which there are."""
+    return invalid_request(f"policy: {error}.", code="unknown_policy", param="policy")
 
 
 def require_right_to_change(admin_key: str | None, request: Request) -> None:
@@ -181,7 +199,7 @@ def _add_switch_routes(app: FastAPI, sights: Sights) -> None:
         try:
             sights.switch(spec)
         except ValueError as error:
-            raise invalid_request(f"policy: {error}.", code="unknown_policy", param="policy") from None
+            raise unknown_policy(error) from None
         return policy_document(sights.policy(), sights.configured(), sights.snapshot())
 
     @app.put("/policy", summary='Have another policy decide, {"policy": "least_loaded"}, until DELETE or a restart')

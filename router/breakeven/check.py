@@ -13,6 +13,7 @@ from breakeven.config_sources import did_you_mean
 from breakeven.config_values import parse_address
 from breakeven.speculative_config import KNOWN_KEYS, LOSSLESS, LOSSY
 from breakeven.table_book import Identified, TableBook
+from breakeven.text_table import aligned
 from breakeven_policies.measured import Table, short_hash
 from breakeven_policies.request import MIN_P_EPSILON
 from breakeven_policies.snapshot import BackendView, EngineSignals, FleetSnapshot, PoolKind, PoolView
@@ -286,8 +287,7 @@ def engines_table(reports: Iterable[EngineReport]) -> list[str]:
                 ", ".join(report.models) or "-",
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return aligned(rows)
 
 
 def _number(value: float | None) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from breakeven.body import ModelTable, view
@@ -17,7 +17,7 @@ from breakeven_policies.policy import Policy
 
 
 def explain_offline(
-    body_path: str, fleet_path: str, endpoint: str, policy: Policy, models: ModelTable, *,
+    body_path: str, fleet_path: str, endpoint: str, policies: Sequence[Policy], models: ModelTable, *,
     as_json: bool, say: Callable[[str], object],
 ) -> int:  # fmt: skip
     """Print the explanation; 1 where the request is not one that could be decided. ConfigError: unusable files."""
@@ -26,7 +26,8 @@ def explain_offline(
     except ValueError as error:
         raise ConfigError(f"{fleet_path}: {error}") from None
     try:
-        require_pool(policy.name, [pool.name for pool in fleet.pools])
+        for policy in policies:
+            require_pool(policy.name, [pool.name for pool in fleet.pools])
     except ValueError as error:
         raise ConfigError(f"policy: {error} (in {fleet_path})") from None
     body = read_input(body_path)
@@ -36,10 +37,10 @@ def explain_offline(
         say(f"the router itself would answer {error.status}: {error.message}")
         return 1
     if as_json:
-        say(json.dumps(explanation_document(viewed, policy, fleet), indent=2))
+        say(json.dumps(explanation_document(viewed, policies, fleet), indent=2))
     else:
         defaults = models.defaults_of(viewed.request.model)
-        explained = explain(policy, viewed.request, fleet)
+        explained = [explain(policy, viewed.request, fleet) for policy in policies]
         for line in explanation_lines(explained, default_configured=defaults.temperature is not None):
             say(line)
     return 0

@@ -1,5 +1,7 @@
 """An explanation for people and programs: the decision, why, and what every pool could have done with the request."""
 
+from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import msgspec
@@ -7,8 +9,9 @@ import msgspec
 from breakeven.body import Viewed
 from breakeven.endpoints import Endpoint, EndpointTable
 from breakeven.errors import invalid_request, shown
+from breakeven.text_table import aligned, number
 from breakeven_policies.decision import Decision, Route
-from breakeven_policies.explain import Explanation, PoolVerdict, explain
+from breakeven_policies.explain import Expected, Explanation, PoolVerdict, explain
 from breakeven_policies.pinned import Pinned
 from breakeven_policies.policy import Policy
 from breakeven_policies.snapshot import FleetSnapshot, PoolKind
@@ -27,12 +30,21 @@ def endpoint_named(endpoints: EndpointTable, name: str) -> Endpoint:
     return found
 
 
-def explanation_document(viewed: Viewed, policy: Policy, fleet: FleetSnapshot) -> dict[str, Any]:
-    """What POST /explain answers and `breakeven explain --json` prints."""
-    explained = explain(policy, viewed.request, fleet)
+def explanation_document(viewed: Viewed, policies: Sequence[Policy], fleet: FleetSnapshot) -> dict[str, Any]:
+    """What POST /explain answers and `breakeven explain --json` prints: under the first policy, `others` beside it."""
+    first, *others = [explain(policy, viewed.request, fleet) for policy in policies]
+    document = {
+        **_explained_document(first),
+        "request": msgspec.structs.asdict(viewed.request) | {"alias": viewed.alias},
+    }
+    if others:
+        document["others"] = [_explained_document(other) for other in others]
+    return document
+
+
+def _explained_document(explained: Explanation) -> dict[str, Any]:
     return {
         "decision": decision_document(explained.decision),
-        "request": msgspec.structs.asdict(explained.request) | {"alias": viewed.alias},
         "pools": [msgspec.to_builtins(verdict) for verdict in explained.verdicts],
     }
 
@@ -41,7 +53,16 @@ def decision_document(decision: Decision) -> dict[str, Any]:
     """A route names its choice first and then the order of further attempts; a refusal says whether to retry."""
     if isinstance(decision, Route):
         ranking = [msgspec.structs.asdict(target) for target in decision.ranking]
-        return {"kind": "route", **ranking[0], "reason": decision.reason, "policy": decision.policy, "ranking": ranking}
+        document = {
+            "kind": "route",
+            **ranking[0],
+            "reason": decision.reason,
+            "policy": decision.policy,
+            "ranking": ranking,
+        }
+        if decision.prediction is not None:
+            document["prediction"] = msgspec.to_builtins(decision.prediction)
+        return document
     return {
         "kind": "refuse",
         "reason": decision.refusal,
@@ -66,14 +87,51 @@ def policy_document(policy: Policy, configured: Policy, fleet: FleetSnapshot) ->
     return document
 
 
-def explanation_lines(explained: Explanation, *, default_configured: bool) -> list[str]:
+def explanation_lines(explained: Sequence[Explanation], *, default_configured: bool) -> list[str]:
     """The same as text, one fact a line. `default_configured`: a default temperature is known for the model."""
-    return [
-        _decision_line(explained.decision),
-        f"policy: {explained.decision.policy}",
-        _request_line(explained, default_configured=default_configured),
-        *(_verdict_line(verdict) for verdict in explained.verdicts),
+    first = explained[0]
+    lines = [
+        _decision_line(first.decision),
+        f"policy: {first.decision.policy}",
+        _request_line(first, default_configured=default_configured),
+        *(_verdict_line(verdict) for verdict in first.verdicts),
+        *_expected_lines(first),
     ]
+    for other in explained[1:]:
+        lines += ["", _decision_line(other.decision), f"policy: {other.decision.policy}", *_expected_lines(other)]
+    return lines
+
+
+HEADINGS = (
+    "pool", "backend", "batch", "step ms", "tokens/step", "from", "ms/token", "own s", "harm s", "total", "error", "",
+)  # fmt: skip
+
+
+def _expected_lines(explained: Explanation) -> list[str]:
+    """A table of what the policy expects of each pool, cheapest first; nothing where it does not weigh pools."""
+    weighed = [(verdict.pool, verdict.expected) for verdict in explained.verdicts if verdict.expected is not None]
+    if not weighed:
+        return []
+    weighed.sort(key=lambda each: inf if each[1].total is None else each[1].total)
+    chosen = explained.decision.ranking[0].pool if isinstance(explained.decision, Route) else None
+    rows = [(pool, *_expected_cells(expected), "chosen" if pool == chosen else "") for pool, expected in weighed]
+    return aligned([HEADINGS, *rows])
+
+
+def _expected_cells(expected: Expected) -> tuple[str, ...]:
+    error = "-" if expected.error is None else f"{expected.error:.0%}"
+    return (
+        expected.backend,
+        number(expected.batch),
+        number(expected.step_time_s, unit=1e-3),
+        number(expected.acceptance_length),
+        expected.acceptance_source or "unknown",
+        number(expected.token_time_s, unit=1e-3),
+        number(expected.own_s),
+        number(expected.harm_s),
+        number(expected.total),
+        error,
+    )
 
 
 def _decision_line(decision: Decision) -> str:

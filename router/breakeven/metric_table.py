@@ -153,6 +153,14 @@ SHADOW_SECONDS = Metric(
     "breakeven_shadow_decision_seconds", _HISTOGRAM, "What one decision of a shadow policy takes.",
     ("policy",), OWN_SECONDS,
 )  # fmt: skip
+SHADOW_REGRET = Metric(
+    "breakeven_shadow_regret_total", _COUNTER,
+    "What a shadow policy expects to be lost by what was done instead: request-seconds where it minds latency.",
+    ("policy",),
+)  # fmt: skip
+SHADOW_REGRET_KNOWN = Metric(
+    "breakeven_shadow_regret_known_total", _COUNTER, "Requests of which a shadow policy could say that.", ("policy",)
+)
 POLICY_SWITCHED = Metric(
     "breakeven_policy_switched", _GAUGE, "1 where another policy than the configured one was switched to (PUT /policy)."
 )
@@ -172,7 +180,8 @@ TABLE = (
     ATTEMPTS, READY, DRAINING, HEALTH_CHANGES, EJECTIONS, PROBE_FAILURES, SCRAPE_FAILURES, ENGINE_RUNNING,
     ENGINE_WAITING, ENGINE_KV_USAGE, ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, LINES_LOST,
     CLIENT_CONNECTIONS, QUEUED, QUEUE_WAIT, SHORTAGES, WORKER_RESTARTS, CONFIG_RELOADS, CONFIG_SUCCESS,
-    SHADOW_DECISIONS, SHADOW_SECONDS, POLICY_INFO, POLICY_SWITCHED, TABLE_APPLIES, BUILD_INFO,
+    SHADOW_DECISIONS, SHADOW_SECONDS, SHADOW_REGRET, SHADOW_REGRET_KNOWN,
+    POLICY_INFO, POLICY_SWITCHED, TABLE_APPLIES, BUILD_INFO,
 )  # fmt: skip
 
 BY_NAME = {metric.name: metric for metric in TABLE}

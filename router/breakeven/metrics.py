@@ -249,6 +249,8 @@ class Metrics:
     def shadow_starts(self, policy: str) -> None:
         """Requests are decided under this policy too from now on."""
         self._shadow_times[policy] = Histogram(table.SHADOW_SECONDS, (policy,), self._ledger)
+        for metric in (table.SHADOW_REGRET, table.SHADOW_REGRET_KNOWN):
+            self._counts[metric.name].place((policy,))
         for result in Agreement:
             self._counts[table.SHADOW_DECISIONS.name].place((policy, result, NONE))
 
@@ -257,6 +259,11 @@ class Metrics:
         self._counts[table.SHADOW_DECISIONS.name].add((policy, result, wanted or NONE))
         if took_s is not None:
             self._shadow_times[policy].observe(took_s)
+
+    def shadow_regrets(self, policy: str, regret: float) -> None:
+        """A shadow policy could say what is lost by what was done instead of what it would have done."""
+        self._counts[table.SHADOW_REGRET.name].add((policy,), regret)
+        self._counts[table.SHADOW_REGRET_KNOWN.name].add((policy,))
 
     def shortage(self, side: Side) -> None:
         """A socket could not be had for want of descriptors of our own."""

@@ -22,8 +22,14 @@ class PolicyInForce:
 
     def switch(self, spec: str | None) -> None:
         """Have another policy decide; None: the configured one again. ValueError: there is no such, nothing changes."""
-        self.current = self.configured if spec is None else _built(spec, self._settings)
+        self.current = self.configured if spec is None else self.build(spec)
         self.switched_to = spec
+
+    def build(self, spec: str) -> Policy:
+        """Another policy for this fleet; ValueError: there is no such."""
+        policy = build_policy(spec, self._settings.threshold)
+        require_pool(policy.name, [pool.name for pool in self._settings.pools])
+        return policy
 
     def reconfigure(self, settings: Settings, warn: Callable[[str], object]) -> None:
         """Other settings are in force; `warn` hears where they end a switch."""
@@ -39,9 +45,3 @@ class PolicyInForce:
             self.switch(spec)
         except ValueError as error:
             warn(f"the policy is the configured one again, {self.configured.name}: {error}")
-
-
-def _built(spec: str, settings: Settings) -> Policy:
-    policy = build_policy(spec, settings.threshold)
-    require_pool(policy.name, [pool.name for pool in settings.pools])
-    return policy

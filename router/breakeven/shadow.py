@@ -12,8 +12,10 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from breakeven.metrics import Metrics
-from breakeven_policies.agreement import agreement, wanted_pool
+from breakeven_policies.agreement import agreement, regret, wanted_pool
 from breakeven_policies.decision import Decision, Refusal, Refuse
 from breakeven_policies.journal import is_sampled
 from breakeven_policies.policy import Policy
@@ -39,6 +41,17 @@ FAILED, SKIPPED = "failed", "skipped"
 Considered = tuple[RequestView, FleetSnapshot, Decision]
 
 
+class Comparison(Struct, frozen=True):
+    """How a shadow's decision stands to what was done; None: no pool, or it cannot say."""
+
+    result: str
+    wanted: str | None = None
+    regret: float | None = None
+
+
+HAS_FAILED = Comparison(FAILED)
+
+
 class Shadow:
     """One policy that is only asked."""
 
@@ -52,16 +65,16 @@ class Shadow:
         """Of the requests that it may decide, by how long it takes."""
         return min(1.0, DECISION_S / max(DECISION_S, min(self._recent_s)))
 
-    def compare(self, request: RequestView, fleet: FleetSnapshot, decision: Decision) -> tuple[str, str | None]:
-        """How its decision stands to that one, and which pool it wants; the log hears of its first failure."""
+    def compare(self, request: RequestView, fleet: FleetSnapshot, decision: Decision) -> Comparison:
+        """How its decision stands to that one; the log hears of its first failure."""
         try:
             other = self.policy.decide(request, fleet)
-            return agreement(decision, other), wanted_pool(other)
+            return Comparison(agreement(decision, other), wanted_pool(other), regret(decision, other))
         except Exception:  # a policy may be anybody's module: nothing of it may reach traffic
             if not self._complained:
                 LOG.exception("shadow policy %s failed; further failures are only counted", self.policy.name)
             self._complained = True
-            return FAILED, None
+            return HAS_FAILED
 
     def took(self, seconds: float) -> None:
         """Note how long a decision took."""
@@ -115,8 +128,10 @@ class Shadows:
             if not is_sampled(request.ticket, shadow.share):
                 metrics.shadow_decided(name, SKIPPED)
                 continue
-            result, wanted = shadow.compare(request, fleet, decision)
+            found = shadow.compare(request, fleet, decision)
             before_s, now_s = now_s, self._now()
             shadow.took(now_s - before_s)
-            metrics.shadow_decided(name, result, wanted, now_s - before_s)
+            metrics.shadow_decided(name, found.result, found.wanted, now_s - before_s)
+            if found.regret is not None:
+                metrics.shadow_regrets(name, found.regret)
         return now_s

@@ -24,6 +24,7 @@ class Sights:
     endpoints: EndpointTable
     admin_key: str | None
     apply: Callable[[Drained | Resumed], object]
+    build: Callable[[str], Policy]
     configured: Callable[[], Policy]
     switch: Callable[[str | None], object]
     tables: Callable[[], dict[str, Any]] = dict

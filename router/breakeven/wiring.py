@@ -157,6 +157,7 @@ class Router:
             endpoints=EndpointTable(settings.extra_paths),
             admin_key=None if settings.admin_key is None else settings.admin_key.get_secret_value(),
             apply=self._wish,
+            build=self._policy.build,
             configured=lambda: self._policy.configured,
             switch=self.switch_policy,
             tables=lambda: tables_document(self._tables.tables, self.metrics.tables_in_use),

@@ -2,13 +2,17 @@
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
-from breakeven_policies.agreement import Agreement, agreement, wanted_pool
-from breakeven_policies.decision import Decision, Reason, Refusal, Refuse, Route, Target
+from breakeven_policies.agreement import Agreement, agreement, regret, wanted_pool
+from breakeven_policies.breakeven import Breakeven
+from breakeven_policies.decision import AcceptanceSource, Decision, Prediction, Reason, Refusal, Refuse, Route, Target
+from breakeven_policies.pinned import Pinned
 from breakeven_policies.policy import Policy
 from breakeven_policies.request import RequestView
 from breakeven_policies.snapshot import FleetSnapshot
-from tests.policies.fleets import fleets, requests
+from tests.policies.fleets import fleets, request, requests
+from tests.policies.learned_fleets import learned_pair
 from tests.policies.test_laws import every_policy
 
 
@@ -50,3 +54,37 @@ def test_who_refuses_wants_no_pool() -> None:
 def test_every_policy_agrees_with_itself(policy: Policy, fleet: FleetSnapshot, request: RequestView) -> None:
     decide = policy.decide
     assert agreement(decide(request, fleet), decide(request, fleet)) is Agreement.SAME
+
+
+def expecting(route: Route, total: float, runner_up: str | None = None, runner_up_total: float | None = None) -> Route:
+    other = None if runner_up is None else Target(runner_up.partition("-")[0], runner_up)
+    figures = Prediction(1.0, 0.02, 2.0, AcceptanceSource.TABLE, total, 0.0, total, other, runner_up_total)
+    return replace(route, prediction=figures)
+
+
+@pytest.mark.parametrize(
+    ("done", "preferred", "expected"),
+    [
+        (NOBODY, expecting(to("a-0"), 1.0), None),
+        (to("a-0"), UNKNOWN, None),
+        (to("a-0"), to("b-0"), None),
+        (to("a-0"), expecting(to("b-0"), 1.0), None),
+        (to("a-0"), expecting(to("b-0"), 1.0, "c-0", 2.0), None),
+        (to("a-1"), expecting(to("a-0"), 1.0), 0.0),
+        (to("a-1"), expecting(to("b-0"), 1.0, "a-0", 3.5), 2.5),
+        (to("a-1"), expecting(to("b-0"), 4.0, "a-0", 3.5), 0.0),
+        (expecting(to("a-1"), 3.0), expecting(to("b-0"), 1.0, "c-0", 1.5), 2.0),
+        (expecting(to("a-1"), 3.0), expecting(to("b-0"), 1.0), 2.0),
+    ],
+)
+def test_regret_is_what_the_preferring_policy_expects_to_be_lost_and_unknown_is_not_zero(
+    done: Decision, preferred: Decision, expected: float | None
+) -> None:
+    assert regret(done, preferred) == expected
+
+
+def test_a_policy_that_explores_regrets_nothing_and_one_that_knows_better_does() -> None:
+    state = learned_pair(spec=0)
+    (choice,) = {Breakeven(explores=False).decide(request(0.7), state)}
+    assert wanted_pool(choice) == "speculative"
+    assert (regret(Pinned("baseline").decide(request(0.7), state), choice) or 0.0) > 0.0

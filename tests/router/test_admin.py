@@ -47,6 +47,7 @@ def sights(fleet: Fleet, admin_key: str | None = None) -> Sights:
         endpoints=EndpointTable(),
         admin_key=admin_key,
         apply=fleet.apply,
+        build=in_force.build,
         configured=lambda: in_force.configured,
         switch=in_force.switch,
     )
@@ -96,7 +97,14 @@ async def test_a_body_above_the_limit_is_refused_whatever_length_it_declares() -
 
 @pytest.mark.parametrize(
     ("query", "param"),
-    [("endpoint=chat", "endpoint"), ("ticket=1", "ticket"), ("ticket=x", "ticket")],
+    [
+        ("policy=least_loaded&policy=fastest", "policy"),
+        ("policy=pinned:nowhere", "policy"),
+        ("&".join(["policy=threshold"] * 9), "policy"),
+        ("endpoint=chat", "endpoint"),
+        ("ticket=1", "ticket"),
+        ("ticket=x", "ticket"),
+    ],
 )
 async def test_unfit_query_parameters_are_named(query: str, param: str) -> None:
     async with admin() as client:
@@ -139,6 +147,15 @@ async def test_a_request_is_explained(body: dict[str, object], pool: str, reason
         document = (await client.post("/explain", json=body)).json()
     assert (document["decision"]["pool"], document["decision"]["reason"]) == (pool, reason)
     assert [verdict["pool"] for verdict in document["pools"]] == ["plain", "eagle"]
+
+
+async def test_a_request_is_explained_under_several_policies_and_none_is_put_in_force() -> None:
+    async with admin() as client:
+        query = "/explain?policy=pinned:plain&policy=least_loaded"
+        document = (await client.post(query, json={"model": "m", "temperature": 0.7})).json()
+        assert (await client.get("/policy")).json()["policy"] == "threshold"
+    assert document["decision"]["policy"] == "pinned:plain"
+    assert [other["decision"]["policy"] for other in document["others"]] == ["least_loaded"]
 
 
 async def test_any_name_of_a_model_can_be_explained() -> None:

@@ -40,7 +40,9 @@ def explained(
     body_path: str, fleet_path: str, endpoint: str = "chat.completions", *, as_json: bool = False
 ) -> tuple[int, list[str]]:
     said: list[str] = []
-    code = explain_offline(body_path, fleet_path, endpoint, Threshold(), ModelTable(), as_json=as_json, say=said.append)
+    code = explain_offline(
+        body_path, fleet_path, endpoint, [Threshold()], ModelTable(), as_json=as_json, say=said.append
+    )
     return code, said
 
 

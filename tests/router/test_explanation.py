@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from breakeven.body import Viewed
 from breakeven.endpoints import EndpointTable
@@ -14,14 +15,17 @@ from breakeven.explanation import (
     explanation_lines,
     policy_document,
 )
+from breakeven_policies.breakeven import Breakeven
 from breakeven_policies.decision import Refusal, Refuse
 from breakeven_policies.explain import explain
+from breakeven_policies.learned import Learned
 from breakeven_policies.least_loaded import LeastLoaded
 from breakeven_policies.pinned import Pinned
 from breakeven_policies.policy import Policy
 from breakeven_policies.request import RequestView
 from breakeven_policies.snapshot import BackendView, FleetSnapshot, Health, PoolKind, PoolView
 from breakeven_policies.threshold import Threshold
+from tests.policies.learned_fleets import learned_pair
 
 FLEET = FleetSnapshot(
     0.0,
@@ -43,7 +47,7 @@ def request(temperature: float = 0.7, min_p: float = 0.0, *, defaulted: bool = F
 
 
 def lines_of(policy: Policy, asked: RequestView, fleet: FleetSnapshot) -> list[str]:
-    return explanation_lines(explain(policy, asked, fleet), default_configured=True)
+    return explanation_lines([explain(policy, asked, fleet)], default_configured=True)
 
 
 def test_a_refusal_says_whether_to_retry() -> None:
@@ -68,7 +72,7 @@ def test_a_refusal_reads_as_a_sentence() -> None:
 
 
 def test_the_document_names_choice_reason_and_every_pool() -> None:
-    document = json.loads(json.dumps(explanation_document(Viewed(request(), alias="fast"), Threshold(), FLEET)))
+    document = json.loads(json.dumps(explanation_document(Viewed(request(), alias="fast"), [Threshold()], FLEET)))
     decision = document["decision"]
     assert (decision["kind"], decision["pool"], decision["backend"]) == ("route", "eagle", "eagle-0")
     assert (decision["reason"], decision["policy"]) == ("temperature_within_threshold", "threshold")
@@ -81,7 +85,7 @@ def test_the_document_names_choice_reason_and_every_pool() -> None:
 
 
 def test_a_pool_that_would_refuse_the_request_says_by_which_rule() -> None:
-    document = explanation_document(Viewed(request(min_p=0.05), None), Threshold(), FLEET)
+    document = explanation_document(Viewed(request(min_p=0.05), None), [Threshold()], FLEET)
     assert document["decision"]["pool"] == "plain"
     assert document["decision"]["reason"] == "capability"
     assert document["pools"][1]["obstacle"] == "capability"
@@ -101,9 +105,41 @@ def test_the_text_says_the_same_line_by_line() -> None:
     assert lines[4] == "pool eagle (speculative): cannot serve it: capability"
 
 
+def test_several_policies_are_explained_one_after_another() -> None:
+    document = explanation_document(Viewed(request(), None), [Threshold(), LeastLoaded(), Pinned("plain")], FLEET)
+    assert document["decision"]["policy"] == "threshold"
+    assert [other["decision"]["policy"] for other in document["others"]] == ["least_loaded", "pinned:plain"]
+    explained = [explain(policy, request(), FLEET) for policy in (Threshold(), Pinned("plain"))]
+    assert explanation_lines(explained, default_configured=True)[5:] == [
+        "",
+        "route to plain/plain-0 (then eagle/eagle-0), because pinned",
+        "policy: pinned:plain",
+    ]
+
+
+def test_what_a_policy_expects_of_each_pool_is_a_table_with_the_choice_marked() -> None:
+    heading, first, second = lines_of(Breakeven(explores=False), request(), learned_pair(base=2))[5:]
+    assert heading.split()[:4] == ["pool", "backend", "batch", "step"]
+    assert first.split()[:3] == ["speculative", "spec-0", "0"]
+    assert first.split()[-1] == "chosen"
+    assert second.split()[:3] == ["baseline", "base-0", "2"]
+    document = explanation_document(Viewed(request(), None), [Breakeven(explores=False)], learned_pair(base=2))
+    assert document["decision"]["prediction"]["runner_up"] == {"pool": "baseline", "backend": "base-0"}
+    assert json.loads(json.dumps(document))["pools"][0]["expected"]["batch"] == 2
+
+
+def test_what_is_not_known_of_a_pool_is_a_dash() -> None:
+    learned = learned_pair()
+    unknown = replace(learned, learned=Learned(learned.now_s))
+    for line in lines_of(Breakeven(explores=False), request(), unknown)[6:]:
+        assert line.split()[2:6] == ["-", "-", "-", "unknown"]
+    nobody = FleetSnapshot(0.0, (PoolView("plain", PoolKind.PLAIN, (BackendView("plain-0", Health.DOWN),)),))
+    assert len(lines_of(Breakeven(), request(), nobody)) == 4
+
+
 def test_a_temperature_that_nobody_configured_is_called_assumed() -> None:
     explained = explain(Threshold(), request(1.0, defaulted=True), FLEET)
-    line = explanation_lines(explained, default_configured=False)[2]
+    line = explanation_lines([explained], default_configured=False)[2]
     assert line == "request: model 'm', temperature 1 (assumed, no default configured)"
 
 

@@ -105,6 +105,19 @@ def test_explain_takes_policy_and_threshold_from_flags(
         assert json.loads(capsys.readouterr().out)["decision"]["pool"] == pool
 
 
+def test_explain_shows_several_policies_side_by_side(
+    fleet_path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = tmp_path / "body.json"
+    body.write_text('{"model": "m", "temperature": 0.9}')
+    flags = ["--policy", "threshold:0.5", "--policy", "pinned:eagle"]
+    assert main(["explain", "--fleet", fleet_path, *flags, str(body)]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("policy")] == [
+        "policy: threshold:0.5",
+        "policy: pinned:eagle",
+    ]
+
+
 @pytest.mark.parametrize(
     ("flags", "line"),
     [

@@ -6,15 +6,18 @@ from collections.abc import Callable
 import pytest
 
 from breakeven.fleet import PoolSpec
-from breakeven.metric_table import SHADOW_DECISIONS, SHADOW_SECONDS
+from breakeven.metric_table import SHADOW_DECISIONS, SHADOW_REGRET, SHADOW_REGRET_KNOWN, SHADOW_SECONDS
 from breakeven.metrics import Metrics
 from breakeven.shadow import DECISION_S, RECENT, TURN_S, WAITING_MAX, Shadows
+from breakeven_policies.breakeven import Breakeven
 from breakeven_policies.decision import Decision, Reason, Refusal, Refuse, Route, Target
+from breakeven_policies.pinned import Pinned
 from breakeven_policies.policy import Policy
 from breakeven_policies.request import RequestView
 from breakeven_policies.snapshot import FleetSnapshot, PoolKind
 from breakeven_policies.threshold import Threshold
 from tests.policies.fleets import pair, request
+from tests.policies.learned_fleets import learned_pair
 
 POOLS = (PoolSpec("baseline", PoolKind.PLAIN, "none", 0, ("base-0",)),)
 TO_BASE = Route((Target("baseline", "base-0"),), Reason.PINNED, "other")
@@ -157,3 +160,15 @@ def test_every_series_that_is_likely_starts_at_zero(stage: Stage) -> None:
     stage.shadows(Threshold())
     assert ("threshold", "same", "none") in stage.metrics.counted(SHADOW_DECISIONS)
     assert list(stage.metrics.counted(SHADOW_SECONDS)) == [("threshold",)]
+
+
+def test_what_is_lost_by_what_was_done_is_summed_where_the_shadow_knows(stage: Stage) -> None:
+    shadows = stage.shadows(Breakeven(explores=False))
+    shadows.consider(request(0.7), pair(), TO_BASE)  # of which it knows nothing
+    shadows.consider(request(0.7), learned_pair(), TO_BASE)
+    shadows.consider(request(0.7), learned_pair(), Pinned("speculative").decide(request(0.7), learned_pair()))
+    stage.turn()
+    assert stage.metrics.counted(SHADOW_REGRET_KNOWN) == {("breakeven",): [2.0]}
+    ((lost,),) = stage.metrics.counted(SHADOW_REGRET).values()
+    prediction = Breakeven(explores=False).decide(request(0.7), learned_pair()).prediction
+    assert lost == pytest.approx(prediction.runner_up_total - prediction.total)
