@@ -14,6 +14,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.field.client import PATIENCE_S, Client, Reply
+from tests.system.bond import dies_with_us
 
 START_S = 90.0
 STOP_S = 10.0
@@ -86,7 +87,9 @@ class Router:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BREAKEVEN_")}
         command = [*self.run_by, sys.executable, "-m", "breakeven", "serve", "--config", str(config)]
         pipe = asyncio.subprocess.PIPE
-        self._process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=environment)
+        self._process = await asyncio.create_subprocess_exec(
+            *command, stdout=pipe, stderr=pipe, env=environment, preexec_fn=dies_with_us()
+        )
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self._pumps = [asyncio.create_task(self._pump(out)) for out in (self._process.stdout, self._process.stderr)]

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Thread
 
+from tests.system.bond import dies_with_us
+
 READY = re.compile(r"breakeven ready on http://127\.0\.0\.1:(\d+), admin on http://127\.0\.0\.1:(\d+)")
 STOP_TIMEOUT_S = 20.0
 
@@ -55,7 +57,13 @@ def router_process(*flags: str, **environment: str) -> Iterator[RouterProcess]:
     """`breakeven serve FLAGS` on free ports of 127.0.0.1, from its ready line until the end of the block."""
     command = [sys.executable, "-m", "breakeven", "serve", "--host", "127.0.0.1", "--port", "0", "--admin-port", "0"]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("BREAKEVEN_")}
-    process = subprocess.Popen([*command, *flags], stderr=subprocess.PIPE, text=True, env={**inherited, **environment})
+    process = subprocess.Popen(
+        [*command, *flags],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**inherited, **environment},
+        preexec_fn=dies_with_us(),  # noqa: PLW1509  # one system call between fork and exec
+    )
     router = RouterProcess(process)
     try:
         _await_ready(router)

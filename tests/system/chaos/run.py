@@ -22,6 +22,7 @@ import psutil
 
 from breakeven_bench.launch import free_port
 from tests.field.router import Router, total
+from tests.system.bond import dies_with_us
 from tests.system.chaos.load import visitor
 from tests.system.chaos.plan import REST_S, Harm, Outage, blows
 from tests.system.chaos.verdict import Evidence, Limits, judge, read_journals
@@ -82,7 +83,9 @@ class Engines:
     async def start(self, name):
         """Start it and wait until it serves."""
         command = [sys.executable, "-m", "tests.system.chaos.engine", name, str(self.ports[name]), self.journal(name)]
-        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, preexec_fn=dies_with_us()
+        )
         self._processes[name] = process
         line = await process.stdout.readline()
         assert b"ready on" in line, f"{name} did not start"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import psutil
 
 from tests.field.router import Router
+from tests.system.bond import dies_with_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,9 @@ class Held:
 async def site(folder, **settings):
     """The router, settled."""
     pipe = asyncio.subprocess.PIPE
-    engine = await asyncio.create_subprocess_exec(sys.executable, "-m", "breakeven_bench.overhead.canned", stdout=pipe)
+    engine = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "breakeven_bench.overhead.canned", stdout=pipe, preexec_fn=dies_with_us()
+    )
     try:
         port = int(re.search(rb":(\d+)$", (await engine.stdout.readline()).rstrip())[1])
         pool = {
