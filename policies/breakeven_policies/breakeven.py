@@ -59,6 +59,9 @@ STALE_ERROR_PER_S = 0.02
 LENGTH_UNKNOWN = 200.0
 """Completion tokens of a request until answers were counted: published chat traces lie between 150 and 350."""
 
+REPLICAS_MAX = 16.0
+"""More routers in front of the same engines are not taken for true: somebody else uses them."""
+
 OWN_SHARE = 0.1
 """Under `throughput` the request's own time counts only so much: between places where the others lose nothing."""
 
@@ -268,7 +271,8 @@ def least_loaded(pool: PoolView, request: RequestView, replicas: float) -> tuple
         signals = backend.signals
         if signals is not None and (signals.running is not None or signals.waiting is not None):
             scraped = (signals.running or 0.0) + (signals.waiting or 0.0)
-            scraped += replicas * (backend.in_flight - backend.in_flight_at_scrape)
+            sent = backend.in_flight - backend.in_flight_at_scrape
+            scraped += sent * (replicas or _replicas_seen(scraped, backend.in_flight_at_scrape))
             if scraped > there:
                 there = scraped
         place = len(loads)
@@ -283,6 +287,11 @@ def least_loaded(pool: PoolView, request: RequestView, replicas: float) -> tuple
             if len(best) > RANKING_MAX:
                 del best[RANKING_MAX:], loads[RANKING_MAX:]
     return best, loads
+
+
+def _replicas_seen(scraped: float, own: int) -> float:
+    """How many routers like this one must be sending there, where nobody said: what runs is all of theirs."""
+    return min(max(scraped / own, 1.0), REPLICAS_MAX) if own else 1.0
 
 
 def _obstacle(pool: PoolView, request: RequestView) -> Reason:

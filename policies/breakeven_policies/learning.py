@@ -74,7 +74,8 @@ class Observed(Struct, frozen=True):
 
     `batch`: sequences that ran on that backend over its life on average, itself included; `events`: events with text,
     each being one step of the engine; `decode_s`: from the first of them to the last; `ttft_s`: from when it was sent
-    to the first; `acceptance_length`: tokens per step, as the engine says it of this request.
+    to the first; `acceptance_length`: tokens per step, as the engine says it of this request. `whole`: it ended as it
+    should; what a client broke off tells how fast it was, and not how long it would have become.
     """
 
     pool: str
@@ -88,6 +89,7 @@ class Observed(Struct, frozen=True):
     decode_s: float | None = None
     ttft_s: float | None = None
     acceptance_length: float | None = None
+    whole: bool = True
 
 
 class Learning:
@@ -124,7 +126,7 @@ class Learning:
                 observed = replace(observed, workload=OTHER)
             self._workloads.add(observed.workload)
         pool.observe(observed)
-        tokens = observed.completion_tokens or pool.tokens_of(observed)
+        tokens = (observed.completion_tokens or pool.tokens_of(observed)) if observed.whole else None
         self._lengths.observe(observed.workload, tokens, observed.prompt_bytes, observed.prompt_tokens, observed.now_s)
         self._touch(observed.now_s)
 
@@ -209,7 +211,10 @@ class _Pool:
         self._accept(observed, None, token_s)
 
     def scraped(self, before: EngineSignals, after: EngineSignals, seconds: float, now_s: float) -> bool:
-        """Counters have moved; whether anything was learned."""
+        """Counters have moved; whether anything was learned. Those that fell are of another process."""
+        moved = (_growth(before.engine_steps, after.engine_steps), _growth(before.drafts, after.drafts))
+        if any(growth is not None and growth < 0.0 for growth in moved):
+            return False
         self._saturation.scraped(before, after, now_s)
         if not before.running or not after.running or seconds <= 0.0:
             return False

@@ -125,7 +125,7 @@ class FleetSnapshot(Struct, frozen=True):
     """Every pool in configuration order, at `now_s` on the router's monotonic clock.
 
     `learned` is what `learning` has made of finished requests and scrapes, None where nobody learns. `replicas` is how
-    many routers like this one send to the same engines.
+    many routers like this one send to the same engines, 0: that is to be found out.
     """
 
     now_s: float

@@ -129,6 +129,8 @@ def _resolve(
         sequences=1 if sequences is None or sequences < 1 else sequences,
         ticket=ticket,
         sampled=endpoint.sampled,
+        structured=fields.structured,
+        has_tools=fields.has_tools,
     )
 
 

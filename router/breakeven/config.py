@@ -48,6 +48,7 @@ from breakeven_policies.registry import build_policy
 from breakeven_policies.request import SamplingDefaults
 from breakeven_policies.snapshot import PoolKind
 from breakeven_policies.table_match import PoolIdentity
+from breakeven_policies.workload import NAMED_MAX
 
 IN_FLIGHT_MAX = 100_000
 """More than a process has ports towards one engine: a larger number is a slip."""
@@ -119,6 +120,7 @@ class PoolConfig(_Section):
     accept_gzip: bool = False
     tls: TlsConfig = Field(default_factory=TlsConfig)
     max_in_flight: Annotated[Whole, Field(ge=0, le=IN_FLIGHT_MAX)] | None = None
+    max_num_seqs: Annotated[Whole, Field(ge=1, le=IN_FLIGHT_MAX)] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -226,7 +228,7 @@ class Settings(BaseSettings):
     pools: Annotated[list[PoolConfig], NoDecode, BeforeValidator(yaml_value)] = Field(
         [],
         description="any number of pools: name, kind, backends, method, speculative_tokens, api_key, accept_gzip, "
-        "max_in_flight, tls, speculative_config (as the engines were given it)",
+        "max_in_flight, max_num_seqs, tls, speculative_config (as the engines were given it)",
     )
 
     host: str = Field("0.0.0.0", description="address on which the OpenAI API is served")  # noqa: S104  # it is a server
@@ -256,6 +258,12 @@ class Settings(BaseSettings):
     alias_policies: TextMapping = Field({}, description="policies for models asked for by an alias, each alias=policy")
     tables: Annotated[list[Path], NoDecode, BeforeValidator(split_list)] = Field(
         [], description="measured tables, files or folders of them; absent, those that ship with the router"
+    )
+    replicas: Whole = Field(
+        1, ge=0, le=16, description="routers like this one in front of the same engines; 0: to be found out"
+    )
+    workloads: Annotated[list[Name], NoDecode, BeforeValidator(split_list), Field(max_length=NAMED_MAX)] = Field(
+        [], description="kinds of requests to tell apart, named in x-breakeven-workload or by an alias"
     )
     aliases: TextMapping = Field({}, description="further names for models, each as alias=model")
     models: Annotated[dict[str, ModelConfig], NoDecode, BeforeValidator(yaml_value)] = Field(

@@ -26,8 +26,14 @@ delays the tokens of the others by less than 50 ms. A larger body that msgspec r
 UTF8_SLICE = 256 * 2**10
 """Bytes checked for UTF-8 at a time."""
 
-_NO_BIAS = Raw(b"null")
+FORM_BYTES = 1024
+"""Bytes of a `response_format` in which its type is looked for: a schema behind it may have a megabyte."""
+
+_ABSENT = Raw(b"null")
 _SOME_BIAS = re.compile(rb'\{[ \t\n\r]*"')
+_SOME_TOOL = re.compile(rb"\[[ \t\n\r]*\{")
+_FORM = re.compile(rb'(?s)\{.*?"type"[ \t\n\r]*:[ \t\n\r]*"(?!text")')
+_RAW = frozenset(("logit_bias", "tools", "response_format", "structured_outputs", "guided_json"))
 
 _Scalar = float | int | str | bool | None
 
@@ -36,7 +42,7 @@ class Fields(Struct):
     """The members that routing needs; UNSET where absent and null differ.
 
     Lists and objects are no `_Scalar`, so that msgspec never builds a large one: the lenient reading has a size limit.
-    `logit_bias` stays raw for the same reason; only whether it is empty matters.
+    The raw ones stay so for the same reason; only whether they are empty, and of what type, matters.
     """
 
     model: _Scalar = None
@@ -45,20 +51,37 @@ class Fields(Struct):
     top_p: _Scalar = None
     top_k: _Scalar = None
     min_p: _Scalar = None
-    logit_bias: Raw = _NO_BIAS
+    logit_bias: Raw = _ABSENT
     n: _Scalar = None
     max_tokens: _Scalar | UnsetType = UNSET
     max_completion_tokens: _Scalar | UnsetType = UNSET
     max_output_tokens: _Scalar | UnsetType = UNSET
+    tools: Raw = _ABSENT
+    response_format: Raw = _ABSENT
+    structured_outputs: Raw = _ABSENT
+    guided_json: Raw = _ABSENT
 
     @property
     def has_bias(self) -> bool:
         """Whether `logit_bias` is an object with members."""
-        return self.logit_bias is not _NO_BIAS and _SOME_BIAS.match(self.logit_bias) is not None
+        return self.logit_bias is not _ABSENT and _SOME_BIAS.match(self.logit_bias) is not None
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether `tools` is a list with an object in it."""
+        return self.tools is not _ABSENT and _SOME_TOOL.match(self.tools) is not None
+
+    @property
+    def structured(self) -> bool:
+        """Whether the answer is held to a form: a `response_format` that is no text, or vLLM's own members for it."""
+        if self.response_format is not _ABSENT and _FORM.match(self.response_format, 0, FORM_BYTES) is not None:
+            return True
+        held = (self.structured_outputs, self.guided_json)
+        return any(raw is not _ABSENT and bytes(raw) != b"null" for raw in held)
 
 
 _DECODER = Decoder(Fields)
-_FORM_FIELDS = {name.encode(): name for name in Fields.__struct_fields__ if name != "logit_bias"}
+_FORM_FIELDS = {name.encode(): name for name in Fields.__struct_fields__ if name not in _RAW}
 
 
 def read_json(body: bytes, is_utf8: bool | None = None) -> Fields:
@@ -95,10 +118,23 @@ def _read_leniently(body: bytes) -> Fields:
         raise _not_json("holds a number with too many digits") from None
     if not isinstance(document, dict):
         raise _not_json("is not a JSON object")
-    fields = Fields(**{name: document[name] for name in Fields.__struct_fields__ if name in document})
-    bias = document.get("logit_bias")
-    fields.logit_bias = Raw(b'{"":0}') if isinstance(bias, dict) and bias else _NO_BIAS
+    fields = Fields(
+        **{name: document[name] for name in Fields.__struct_fields__ if name in document and name not in _RAW}
+    )
+    for name in _RAW & document.keys():
+        setattr(fields, name, _outline(document[name]))
     return fields
+
+
+def _outline(value: object) -> Raw:
+    """What matters of a value that is kept raw: whether there is something in it, and its type."""
+    if not value:
+        return _ABSENT
+    if isinstance(value, list):
+        return Raw(b"[{}]" if isinstance(value[0], dict) else b"[]")
+    if isinstance(value, dict):
+        return Raw(b'{"type":"text"}' if value.get("type") == "text" else b'{"type":"other"}')
+    return Raw(b"true")
 
 
 class Utf8Check:

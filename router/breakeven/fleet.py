@@ -27,6 +27,7 @@ from msgspec import Struct
 from breakeven.backend_state import BackendState
 from breakeven.error_row import ErrorRow
 from breakeven.in_flight import InFlight
+from breakeven_policies.learning import Learning
 from breakeven_policies.snapshot import EngineSignals, FleetSnapshot, Health, PoolKind, PoolView, Suspicion
 
 
@@ -182,10 +183,6 @@ there where their engine was chosen before: no request lives through a thousand 
 """
 
 
-def _nobody_waits() -> None:
-    """Until somebody wants to know of room."""
-
-
 class Fleet:
     """The state of every configured backend; backend names are unique over all pools.
 
@@ -202,7 +199,9 @@ class Fleet:
         in_flight: InFlight | None = None,
     ) -> None:
         self.on_health = on_health
-        self.on_room: Callable[[], None] = _nobody_waits
+        self.on_room: Callable[[], None] = lambda: None  # until somebody wants to know of room
+        self.learning: Learning | None = None  # where a policy wants it (`lessons`)
+        self.replicas = 1.0
         self._in_flight = InFlight() if in_flight is None else in_flight
         self._shared = self._in_flight.shared
         self._by_name: dict[str, BackendState] = {}
@@ -298,7 +297,7 @@ class Fleet:
                 self._views[state.pool][state.index] = state.view()
                 self._pools[state.pool] = self._pool_view(state.pool)
             self._dirty.clear()
-        return FleetSnapshot(now_s, tuple(self._pools))
+        return FleetSnapshot(now_s, tuple(self._pools), self.learning.view() if self.learning else None, self.replicas)
 
     def ready(self) -> bool:
         """Whether at least one backend can be routed to."""
@@ -329,10 +328,13 @@ class Fleet:
         """The pool it is in; KeyError likewise."""
         return self._specs[self._by_name[backend].pool].name
 
+    def load_of(self, backend: str) -> float:
+        """Sequences on one backend, as its view has them; 0 where it is gone."""
+        return self._by_name[backend].view().load if backend in self._by_name else 0.0
+
     def own_in_flight(self) -> int:
         """Requests of this process, on all backends."""
-        states = (*self._by_name.values(), *self._gone.values())
-        return sum(int(state.cells[state.place]) for state in states)
+        return sum(int(state.cells[state.place]) for state in (*self._by_name.values(), *self._gone.values()))
 
     def _look_elsewhere(self) -> None:
         """See what other processes have in flight now."""
@@ -415,6 +417,9 @@ class Fleet:
             self._become(state, Health.LOADING if event.loading else Health.DOWN)
 
     def _scraped(self, state: BackendState, event: Scraped) -> None:
+        if self.learning is not None and state.signals is not None and state.scraped_at_s is not None:
+            pool, seconds = self._specs[state.pool].name, event.now_s - state.scraped_at_s
+            self.learning.scraped(pool, state.signals, event.signals, seconds, event.now_s)
         state.signals = event.signals
         state.scraped_at_s = event.now_s
         if self._shared:
@@ -423,8 +428,7 @@ class Fleet:
         self._judge_progress(state, event.signals, event.now_s)
 
     def _signals_forgotten(self, state: BackendState, _event: SignalsForgotten) -> None:
-        state.signals = None
-        state.scraped_at_s = None
+        state.signals = state.scraped_at_s = None
         state.progress = ()
 
     def _models_listed(self, state: BackendState, event: ModelsListed) -> None:

@@ -45,6 +45,10 @@ class Passage(Protocol):
         """The engine's body is complete: what is still to go on."""
 
     @property
+    def first_token_s(self) -> float | None:
+        """When generated text was first seen in a stream; None: not so far."""
+
+    @property
     def truncated(self) -> bool:
         """Whether the body ended as HTTP without the end that its kind must have."""
 
@@ -66,6 +70,7 @@ class OpaquePassage:
 
     unpacks = False
     streams = False
+    first_token_s: float | None = None
     truncated = False
     done = False
 
@@ -96,6 +101,7 @@ class JsonPassage:
 
     unpacks = False
     streams = False
+    first_token_s: float | None = None
     truncated = False
     done = False
 
@@ -166,6 +172,11 @@ class StreamPassage:
         return b"" if self._renamer is None else self._renamer.flush()
 
     @property
+    def first_token_s(self) -> float | None:
+        """As the observer saw it."""
+        return self._observer.first_token_s
+
+    @property
     def truncated(self) -> bool:
         """Whether neither a finish reason nor an end was seen, on an endpoint whose streams have one."""
         return self._must_end and not self._observer.complete
@@ -230,6 +241,11 @@ class UnpackedPassage:
             except ApiError:
                 self._broken = True
         return self._inner.finish(now_s)
+
+    @property
+    def first_token_s(self) -> float | None:
+        """As what is inside."""
+        return self._inner.first_token_s
 
     @property
     def truncated(self) -> bool:

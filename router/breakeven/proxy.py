@@ -26,6 +26,7 @@ from breakeven.exchange import Exchange
 from breakeven.fields import Utf8Check
 from breakeven.fleet import Fleet
 from breakeven.headers import error_lines, usable_request_id, why_lines
+from breakeven.lessons import lesson_for, with_workload
 from breakeven.listener import Listener
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
@@ -128,6 +129,7 @@ class Proxy:
         """Serve by these settings from the next request on; those that run finish by the ones they began with."""
         self._keys = keys
         self._models = settings.model_table()
+        self._workloads = frozenset(settings.workloads)
         self._endpoints = EndpointTable(tuple(settings.extra_paths))
         self._cors = Cors(frozenset(settings.cors_origins))
         self._probe_s = settings.probe_interval_s
@@ -293,6 +295,8 @@ class Proxy:
         if viewed is None:
             viewed = view(endpoint, body, content_type, self._models, self._chance.random())
         if route is None:
+            if self._workloads:
+                viewed = with_workload(viewed, request.headers.named, self._workloads)
             if self.line.due:  # who waits comes first
                 self.line.ask()
             route = self.decide(viewed, visit)
@@ -316,6 +320,7 @@ class Proxy:
             must_end=endpoint.marks_end,
             lines=visit.lines,
             answers_cors=visit.answers_cors,
+            lesson=None if self._fleet.learning is None else lesson_for(viewed.request),
         )
         Relay(self._edge, visit.client, Exchange(route.ranking[: self._attempts_max]), shipment, visit.record).start()
 

@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from breakeven import downstream, upstream
 from breakeven.admission import Admission
+from breakeven.counted import CountedPassage
 from breakeven.deadlines import Deadlines
 from breakeven.error_row import fingerprint
-from breakeven.errors import ApiError, no_backend, shutting_down, total_timeout, upstream_error, upstream_timeout
+from breakeven.errors import ApiError
 from breakeven.exchange import Command, Event, Exchange, State
 from breakeven.fleet import ConnectRefused, Erred, Finished, Fleet, Started
 from breakeven.further_attempt import FurtherAttempt, finds_place, has_another
@@ -29,6 +30,8 @@ from breakeven.headers import (
     unbuffered,
     why_lines,
 )
+from breakeven.lessons import teach
+from breakeven.outcome_errors import ERRORS
 from breakeven.passage import Passage, passage_of
 from breakeven.record import AttemptResult, Outcome, RequestRecord, judged
 from breakeven.shipment import Shipment
@@ -268,6 +271,8 @@ class Relay:
         target = self._exchange.target
         self._engine = engine = self._edge.engines[target.backend]
         self._edge.fleet.apply(engine.started)
+        if self._shipment.lesson is not None:
+            self._shipment.lesson.batch_before = self._edge.fleet.load_of(engine.name)
         self._result = ABANDONED
         record = self._record
         record.attempts += 1
@@ -325,6 +330,8 @@ class Relay:
         shipment = self._shipment
         accepted = shipment.headers.named.get(b"accept-encoding") if shipment.alias is None else None
         self._passage = passage_of(head, shipment.alias, accepted, must_end=shipment.must_end)
+        if shipment.lesson is not None:
+            self._passage = CountedPassage(self._passage, shipment.lesson)
         self._record.status = head.status
         self._result = ANSWERED if head.status < 500 or head.status == 501 else AttemptResult.SERVER_ERROR
         dropped = RESPONSE_DROPPED | {b"content-encoding"} if self._passage.unpacks else RESPONSE_DROPPED
@@ -381,6 +388,8 @@ class Relay:
             failed_inside = self._passage.note(record)
             if record.outcome is COMPLETED:
                 record.outcome = judged(record.status, failed_inside=failed_inside)
+        if self._shipment.lesson is not None:
+            teach(self._edge.fleet, self._shipment.lesson, record)
         self._edge.report(record)
 
     # -- what follows from it
@@ -474,15 +483,6 @@ class Relay:
         self._result = AttemptResult.TIMED_OUT
         self._on(event)
 
-
-ERRORS: Mapping[Outcome, ApiError] = {
-    Outcome.REFUSED: no_backend("No engine that can serve this request is reachable."),
-    Outcome.UPSTREAM_ERROR: upstream_error(),
-    Outcome.UPSTREAM_TIMEOUT: upstream_timeout("The engine was silent for too long."),
-    Outcome.TOTAL_TIMEOUT: total_timeout(),
-    Outcome.CUT_BY_DRAIN: shutting_down(),
-}
-"""What the router says itself where a request ends so."""
 
 ACTIONS: Mapping[Command, Callable[[Relay], None]] = {
     Command.CONNECT: Relay.connect,

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from breakeven.headers import Headers
+from breakeven.lessons import Lesson
 
 
 class Shipment(Struct, frozen=True, kw_only=True):
@@ -10,7 +11,8 @@ class Shipment(Struct, frozen=True, kw_only=True):
 
     `body` is out of any content coding (`decoded` tells that there was one); `coded_body` is what the client sent, for
     engines that decode it themselves. `alias` is the client's name for the model, where it is not the engine's.
-    `lines` are headers of every answer; `answers_cors`: those for browsers are among them.
+    `lines` are headers of every answer; `answers_cors`: those for browsers are among them. `lesson`: what is noted of
+    the request where a policy learns.
     """
 
     method: bytes
@@ -23,3 +25,4 @@ class Shipment(Struct, frozen=True, kw_only=True):
     must_end: bool
     lines: bytes
     answers_cors: bool = False
+    lesson: Lesson | None = None

@@ -30,6 +30,7 @@ from breakeven.probe import Listeners, Prober, Rhythm, ask_once
 from breakeven.proxy import Proxy
 from breakeven.recorder import Recorder, Recorders, Tracing
 from breakeven.reload import Plan, plan_of
+from breakeven.schooling import arrange_learning
 from breakeven.sights import Sights
 from breakeven.table_book import Identified, TableBook, log_level, tables_document
 from breakeven.table_files import tables_in_force
@@ -124,13 +125,14 @@ class Router:
         ejection = Ejection(settings.engine_failures_max, settings.engine_frozen_s)
         self.fleet = self._make_fleet(specs, ejection)
         self._policy = PolicyInForce(settings)
+        self.measurements: dict[str, Measurement] = {}
+        arrange_learning(self.fleet, settings, self._policy.current, self.measurements)
         self._draining = False
         context = client_context(settings)
         self._tls = None if context is None else ServerTls(context)
         addresses = settings.addresses()
         self._directory = directory = ModelDirectory((address.name for address in addresses), settings.aliases)
         self._tables = TableBook(settings.identities(), self._read_tables(settings))
-        self.measurements: dict[str, Measurement] = {}
         listeners = Listeners(self.fleet.apply, self.metrics, directory, clock, self._identified)
         self._prober = self._make_prober(addresses, rhythm_of(settings), listeners)
         proxy = Proxy(
@@ -263,6 +265,7 @@ class Router:
         self._directory.reconfigure((address.name for address in addresses), settings.aliases)
         ejection = Ejection(settings.engine_failures_max, settings.engine_frozen_s)
         self.fleet.reconfigure(specs, settings.probe_failures_max, ejection, plan.renewed)
+        arrange_learning(self.fleet, settings, self._policy.current, self.measurements)
         self._proxy.reconfigure(settings, keys)
         self._prober.reconfigure(addresses, rhythm_of(settings))
         for address in addresses:
@@ -280,6 +283,7 @@ class Router:
         self.metrics.policy_switched = spec is not None
         again = ", the configured one" if spec is None else ""
         LOG.warning("policy switched over the admin port from %s to %s%s", before, self._policy.current.name, again)
+        arrange_learning(self.fleet, self.settings, self._policy.current, self.measurements)
 
     async def first_probes(self) -> None:
         """Wait until every engine has been asked once how it is."""
@@ -364,6 +368,7 @@ class Router:
     def _take_measurements(self, measurements: dict[str, Measurement]) -> None:
         """Know pools by these from now on."""
         self.measurements = measurements
+        arrange_learning(self.fleet, self.settings, self._policy.current, measurements)
 
     def _health_changed(self, pool: str, backend: str, health: Health) -> None:
         cause = self.fleet.suspicion(backend)

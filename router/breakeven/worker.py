@@ -32,6 +32,7 @@ from breakeven.proxy import Proxy
 from breakeven.recorder import Recorder, Recorders, Tracing
 from breakeven.recorders import open_recorders, open_tracing
 from breakeven.reload import plan_of
+from breakeven.schooling import arrange_learning
 from breakeven.shared_table import rows_of
 from breakeven.tls import client_context, require_engine_files
 from breakeven.wiring import Router, calm_collector, raise_open_files, run_in_loop, start_logging
@@ -180,6 +181,7 @@ class WorkerRouter(Router):
             self._take(*pickle.loads(message.settings))  # noqa: S301  # from the process that started this one
         elif isinstance(message, PolicySwitched):
             self._policy.switch(message.policy)  # the supervisor has tried, by the same settings
+            arrange_learning(self.fleet, self.settings, self._policy.current, self.measurements)
         elif isinstance(message, Part):
             self._draining = True
             self._serving.part()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from breakeven.errors import ApiError
-from breakeven.fields import LENIENT_MAX, UTF8_SLICE, Fields, Utf8Check, read_form, read_json
+from breakeven.fields import _RAW, FORM_BYTES, LENIENT_MAX, UTF8_SLICE, Fields, Utf8Check, read_form, read_json
 
 FORM_TYPE = "multipart/form-data; boundary=xyz"
 
@@ -143,6 +143,34 @@ def test_b01_a_bias_is_an_object_with_members(literal: str, has_bias: bool, more
     assert read_json(with_members(f'"logit_bias":{literal}{more}')).has_bias is has_bias
 
 
+@pytest.mark.parametrize("more", ["", ',"x":NaN'])
+@pytest.mark.parametrize(
+    ("members", "structured", "has_tools"),
+    [
+        ('"y":1', False, False),
+        ('"tools":null,"response_format":null,"structured_outputs":null,"guided_json":null', False, False),
+        ('"tools":[],"response_format":{}', False, False),
+        ('"tools":[1],"response_format":[{"type":"json_object"}]', False, False),
+        ('"tools":{"a":1},"response_format":"json_object"', False, False),
+        ('"response_format":{"type":"text"}', False, False),
+        ('"response_format":{"type":"json_object"}', True, False),
+        ('"response_format":{ "type" : "json_schema","json_schema":{}}', True, False),
+        ('"structured_outputs":{"json":{"type":"object"}}', True, False),
+        ('"guided_json":{"type":"text"}', True, False),
+        ('"guided_json":"{}"', True, False),
+        ('"tools":[ {"type":"function"}]', False, True),
+    ],
+)
+def test_tools_and_a_form_of_the_answer_are_noticed(members: str, structured: bool, has_tools: bool, more: str) -> None:
+    fields = read_json(with_members(members + more))
+    assert (fields.structured, fields.has_tools) == (structured, has_tools)
+
+
+def test_the_type_of_an_answer_is_not_looked_for_behind_its_beginning() -> None:
+    late = '"response_format":{"x":"' + "x" * FORM_BYTES + '","type":"json_object"}'
+    assert not read_json(with_members(late)).structured
+
+
 def test_the_fields_of_a_form_are_text_and_an_empty_one_is_absent() -> None:
     fields = read_form(form(model=b"m", temperature=b" 1.5", stream=b"", other=b"x", logit_bias=b'{"5":1}'), FORM_TYPE)
     assert fields == Fields(model="m", temperature=" 1.5")
@@ -166,7 +194,7 @@ any_json = st.recursive(
     lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(max_size=5), values, max_size=3),
     max_leaves=5,
 )
-names = st.sampled_from([name for name in Fields.__struct_fields__ if name != "logit_bias"]) | st.text(max_size=3)
+names = st.sampled_from([name for name in Fields.__struct_fields__ if name not in _RAW]) | st.text(max_size=3)
 
 
 @pytest.mark.slow
