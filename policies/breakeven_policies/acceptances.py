@@ -50,7 +50,13 @@ class Acceptances:
     """`table` holds a measured table's tokens per step by class, `table_overall` those of all; None: it has none."""
 
     def __init__(
-        self, draft_tokens: int, table: Mapping[str, float], table_overall: float | None, *, dynamic: bool = False
+        self,
+        draft_tokens: int,
+        table: Mapping[str, float],
+        table_overall: float | None,
+        table_share: Curve | None = None,
+        *,
+        dynamic: bool = False,
     ) -> None:
         self._most = draft_tokens + 1.0 if draft_tokens else float("inf")
         self._table = table
@@ -59,8 +65,8 @@ class Acceptances:
         self._all = _Class()
         self._counted = Fading(REMEMBERED)
         self._shares = tuple(Fading(REMEMBERED) for _ in KNOTS)
-        self._share_leaning = LEANING if dynamic else SHARE_LEANING
-        self._share = FLAT
+        self._share_leaning = LEANING if dynamic and table_share is None else SHARE_LEANING
+        self._share_expected = self._share = FLAT if table_share is None else table_share
 
     def observe(
         self, workload: str, length: float, steps: float, batch: float | None, source: AcceptanceSource, now_s: float
@@ -116,13 +122,15 @@ class Acceptances:
 
     def settle(self) -> None:
         """Take the shares as observed so far; done when a view is built, since it changes slowly."""
-        leaning = self._share_leaning
-        weights = [share.weight + leaning for share in self._shares]
-        means = [(share.weight * (share.mean or 0.0) + leaning) / weight
-                 for share, weight in zip(self._shares, weights, strict=True)]  # fmt: skip
-        falling = rising([-mean for mean in means], weights)
-        shares = tuple([min(1.0, -value / -falling[0]) if falling[0] else 1.0 for value in falling])
-        self._share = Curve(shares) if min(shares) < SHARE_SEEN else FLAT
+        leaning, shares = self._share_leaning, self._shares
+        means = [
+            (share.weight * (share.mean or 0.0) + leaning * expected) / (share.weight + leaning)
+            for share, expected in zip(shares, self._share_expected.values, strict=True)
+        ]
+        # Where nothing was seen, in the larger batches, it is no more than where something was.
+        falling = rising([-mean for mean in means], [share.weight + 0.1 for share in shares])
+        left = tuple([min(1.0, value / falling[0]) if falling[0] else 1.0 for value in falling])
+        self._share = Curve(left) if min(left) < SHARE_SEEN else FLAT
 
     def _observe_share(self, beyond: float, expected: float, batch: float, now_s: float) -> None:
         if expected > 0.05:

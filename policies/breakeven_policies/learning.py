@@ -180,6 +180,7 @@ class _Pool:
                 facts.speculative_tokens,
                 {} if prior is None else prior.acceptance_lengths,
                 None if prior is None else prior.acceptance_length,
+                None if prior is None else prior.draft_share,
                 dynamic=facts.dynamic,
             )
         )
