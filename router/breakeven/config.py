@@ -317,6 +317,8 @@ class Settings(BaseSettings):
         0.0, description="how long clients are still accepted after SIGTERM: until every balancer knows of it"
     )
     drain_timeout_s: Seconds = Field(30.0, description="how long running requests may go on after SIGTERM")
+    # Nobody waits for its end: the port is served by the new process.
+    takeover_timeout_s: Seconds = Field(600.0, description="the same after SIGUSR2, when a new process has taken over")
     access_log: str = Field("off", description="one JSON line per request: off, stderr, or a file")
     journal: str = Field("off", description="one JSON line per decision with its outcome: off, a file, or a folder")
     # 1 GB in all: three hours at 100 requests per second with a few engines.

@@ -179,13 +179,16 @@ class Crew:
         self._parting = True
         self.tell(Part())
 
-    async def drain(self, timeout_s: float) -> bool:
-        """Lead all workers out; whether every request had finished. Cancelled: they cut what still runs."""
+    async def drain(self, timeout_s: float, idle_s: float = 0.0) -> bool:
+        """Lead all workers out; whether every request had finished. Cancelled: they cut what still runs.
+
+        With `idle_s` another router's workers accept clients at the same sockets.
+        """
         self._leave_seats()
-        self.tell(Drain())
+        self.tell(Drain(succeeded=idle_s > 0))
         leaving = set(self._workers)
         try:
-            await self._all_ended(leaving, timeout_s + PATIENCE_S)
+            await self._all_ended(leaving, idle_s + timeout_s + PATIENCE_S)
         except asyncio.CancelledError:
             self.tell(Hurry())
             await self._all_ended(leaving, PATIENCE_S)

@@ -16,6 +16,7 @@ from breakeven import downstream
 from breakeven.admission import Admission
 from breakeven.api_keys import ApiKeys
 from breakeven.body import Viewed, rename_model, view
+from breakeven.clients import Clients
 from breakeven.coding import Decoder
 from breakeven.config import Settings
 from breakeven.cors import Cors
@@ -59,9 +60,6 @@ SWEEP_S = 30.0
 """How often idle clients are looked for: 1 ms for 9,000 of them. More often where they may stay less than a minute."""
 
 SWEEP_MIN_S = 0.05
-
-LAST_CALL_S = 0.05
-"""How long connections are still read after the listening has ended: closing one with a request unread resets it."""
 
 
 class HasPolicy(Protocol):
@@ -178,11 +176,15 @@ class Proxy:
         self._draining = True
         self._clients.part()
 
-    async def drain(self, timeout_s: float) -> bool:
-        """Accept no more, let running requests finish, cut what is left at the deadline; whether all had finished."""
-        self._draining = True
+    async def drain(self, timeout_s: float, idle_s: float = 0.0) -> bool:
+        """Accept no more, let running requests finish, cut what is left at the deadline; whether all had finished.
+
+        With `idle_s` another process accepts clients, so that whoever asks is told of readiness as before; and who is
+        connected and asks nothing has so long to ask once more.
+        """
+        self._draining = not idle_s
         self._listener.close()
-        return await self._clients.leave(timeout_s)
+        return await self._clients.leave(timeout_s, idle_s)
 
     def close(self) -> None:
         """Stop listening and close idle connections to the engines."""
@@ -425,62 +427,6 @@ class Proxy:
 
     def _new_id(self) -> bytes:
         return self._chance.getrandbits(128).to_bytes(16).hex().encode()  # 0.6 µs; formatting the number takes 0.8
-
-
-class Clients:
-    """The open client connections, counted."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._open: set[downstream.Connection] = set()
-        self._metrics = metrics
-        self._someone_left = asyncio.Event()
-        self._parting = False
-        self._leaving = False
-
-    def add(self, client: downstream.Connection) -> None:
-        """A client came. One accepted in the moment in which the listening ended may ask once, or is sent away."""
-        self._open.add(client)
-        self._metrics.client_connections = len(self._open)
-        if self._leaving:
-            client.drain()
-        elif self._parting:
-            client.part()
-
-    def discard(self, client: downstream.Connection) -> None:
-        """A client left."""
-        self._open.discard(client)
-        self._metrics.client_connections = len(self._open)
-        self._someone_left.set()
-
-    def dismiss(self, since_s: float) -> None:
-        """Send those away of whom nothing has been heard since that moment, and who wait for nothing."""
-        for client in list(self._open):
-            client.leave_if_idle(since_s)
-
-    def part(self) -> None:
-        """Tell all, and who comes from now on, to go with their next answer."""
-        self._parting = True
-        for client in self._open:
-            client.part()
-
-    async def leave(self, timeout_s: float) -> bool:
-        """Ask all to go when they are done, throw out who stays; whether nobody had to be thrown out."""
-        self.part()
-        try:
-            await asyncio.sleep(LAST_CALL_S)
-            self._leaving = True
-            for client in list(self._open):
-                client.drain()
-            async with asyncio.timeout(timeout_s):
-                while self._open:
-                    self._someone_left.clear()
-                    await self._someone_left.wait()
-        except TimeoutError:
-            return False
-        finally:  # also where whoever waits for this is told not to
-            for client in list(self._open):
-                client.expire()
-        return True
 
 
 def _refusal(decision: Refuse, model: str | None, retry_s: int) -> ApiError:

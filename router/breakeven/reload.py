@@ -14,7 +14,7 @@ RELOADED = frozenset(
         "extra_paths", "first_byte_timeout_s", "header_max_bytes", "idle_timeout_s", "log_level", "max_in_flight",
         "models", "models_interval_s", "policy", "policy_choices", "policy_header", "pools", "probe_failures_max",
         "probe_interval_s", "probe_timeout_s", "queue_max", "queue_timeout_s", "replicas", "scrape_interval_s",
-        "shadow", "speculative", "tables", "threshold", "tls_cert", "tls_client_ca", "tls_key",
+        "shadow", "speculative", "tables", "takeover_timeout_s", "threshold", "tls_cert", "tls_client_ca", "tls_key",
         "total_timeout_s", "upstream_keepalive_s", "workloads",
     )
 )  # fmt: skip

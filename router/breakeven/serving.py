@@ -18,7 +18,18 @@ from breakeven.inherited import NOTHING, Inherited, UnfitSocketError, address_of
 from breakeven.notify import READY, STOPPING, VARIABLE, Notifier, patience
 from breakeven.recorders import CannotTraceError, UnwritableError, open_recorders, open_tracing
 from breakeven.reloader import Reloader
-from breakeven.wiring import Router, StartError, calm_collector, raise_open_files, reason, run_in_loop, start_logging
+from breakeven.successor import start_successor, this_command
+from breakeven.takeover import Takeover
+from breakeven.wiring import (
+    Router,
+    StartError,
+    calm_collector,
+    mark_log,
+    raise_open_files,
+    reason,
+    run_in_loop,
+    start_logging,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -33,16 +44,15 @@ async def serve(
     inherited: Inherited = NOTHING,
     notifier: Notifier | None = None,
 ) -> None:
-    """Run a router until SIGTERM or SIGINT; a second signal cuts what still runs. SIGHUP reads the settings again."""
+    """Run a router until SIGTERM or SIGINT, or until another process has taken over as SIGUSR2 asks.
+
+    A second signal cuts what still runs. SIGHUP reads the settings again.
+    """
     loop = asyncio.get_running_loop()
     notifier = notifier or Notifier(None)
-    stop, at_once = asyncio.Event(), asyncio.Event()
-
-    def on_signal() -> None:
-        (at_once if stop.is_set() else stop).set()
-
+    ending = Ending()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
+        loop.add_signal_handler(number, ending.on_signal)
     with ExitStack() as stack:
         try:
             recorder = stack.enter_context(open_recorders(settings, utc_now))
@@ -55,24 +65,78 @@ async def serve(
         reloader = Reloader(
             router, reread, lambda result: router.metrics.config_reloaded(result, utc_now().timestamp())
         )
-        loop.add_signal_handler(signal.SIGHUP, reloader.ask)  # before the start of workers: unheard, it would end us
+        takeover = Takeover(
+            lambda sockets: start_successor(this_command(), sockets, os.environ),
+            lambda: router.sockets,
+            notifier,
+            os.getpid(),
+        )
+        # Before the start of workers: unheard, they would end us.
+        loop.add_signal_handler(signal.SIGHUP, reloader.ask)
+        loop.add_signal_handler(signal.SIGUSR2, takeover.ask)
         for finding in judge_settings(settings):
             LOG.warning("%s", finding.text)
         for line in unused(settings, inherited):
             LOG.warning("%s", line)
         await router.start(inherited)
-        reloading = asyncio.create_task(reloader.run(), name="reload")
+        beside = [asyncio.create_task(work) for work in (reloader.run(), takeover.run())]
         calm_collector()
         sys.stderr.write(ready_line(settings, router.port, router.admin_port, inherited))
         sys.stderr.flush()
-        notifier.tell(READY)
+        tell_ready(inherited, notifier)
         try:
-            await router.run_until(stop, reloading)
+            await router.run_until(ending.stop, *beside)
         finally:
-            notifier.tell(STOPPING, patience(settings.drain_delay_s + settings.drain_timeout_s + LAST_WORDS_S))
-            reloading.cancel()
-            await asyncio.gather(reloading, return_exceptions=True)
-            await router.stop(at_once)
+            ending.begins(router.settings, succeeded=takeover.succeeded)
+            if takeover.succeeded:
+                mark_log(f"before (process {os.getpid()}): ")
+            else:
+                notifier.tell(STOPPING, patience(ending.limit_s))
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            await router.stop(ending.at_once, succeeded=takeover.succeeded)
+
+
+class Ending:
+    """What signals say of the end: `stop` once it begins, `at_once` where what still runs is to be cut.
+
+    One process that was taken over ends in its own time; the first signal that it then hears gives it the time that
+    SIGTERM leaves, the second none.
+    """
+
+    def __init__(self) -> None:
+        self.stop, self.at_once = asyncio.Event(), asyncio.Event()
+        self.limit_s = 0.0
+        self._spare = False
+
+    def begins(self, settings: Settings, *, succeeded: bool) -> None:
+        """The end begins, whoever wanted it."""
+        self.stop.set()
+        self._spare = succeeded
+        self._drain_s = settings.drain_timeout_s
+        self.limit_s = settings.drain_delay_s + settings.drain_timeout_s + LAST_WORDS_S
+
+    def on_signal(self) -> None:
+        """SIGTERM or SIGINT."""
+        if not self.stop.is_set():
+            self.stop.set()
+        elif self._spare:
+            self._spare = False
+            asyncio.get_running_loop().call_later(self._drain_s, self.at_once.set)
+        else:
+            self.at_once.set()
+
+
+def tell_ready(inherited: Inherited, notifier: Notifier) -> None:
+    """Tell the process before this one, which tells the service manager, or the service manager itself."""
+    if not inherited.succeeds:
+        notifier.tell(READY)
+        return
+    try:
+        inherited.tell_ready()
+    except OSError:
+        LOG.warning("the process before this one is gone: this one serves alone")
 
 
 def run(settings: Settings, reread: Callable[[], Settings], make: type[Router] = Router) -> None:

@@ -23,6 +23,7 @@ from breakeven.endpoints import EndpointTable
 from breakeven.fleet import Drained, Ejection, Fleet, PoolSpec, Resumed
 from breakeven.inherited import NOTHING, Inherited
 from breakeven.key_file import keys_in_force
+from breakeven.listen_fds import ADMIN, API
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
 from breakeven.policy_in_force import PolicyInForce
@@ -50,8 +51,14 @@ YOUNG_OBJECTS_MAX = 50_000
 KNOWN_WITHIN_S = 10.0
 """Twice the time that an engine has for an answer by default: who waits at an inherited socket waits no longer."""
 
+IDLE_S = 6.0
+"""httpx, and so OpenAI's client, uses no connection again that was idle for 5 s; until then it hears of our end."""
+
 OPEN_FILES_MIN = 4096
 """Each streaming request holds two sockets; with fewer descriptors than this a busy router refuses clients."""
+
+
+LOG_LINE = "%(asctime)s %(levelname)s {who}%(name)s: %(message)s"
 
 
 class StartError(Exception):
@@ -96,8 +103,11 @@ class DataPlane(Protocol):
     def part(self) -> None:
         """Not ready any more; clients are still accepted."""
 
-    async def drain(self, timeout_s: float) -> bool:
-        """Accept no more, let requests finish, cut what is left; whether all had finished. Cancelled: cut at once."""
+    async def drain(self, timeout_s: float, idle_s: float = 0.0) -> bool:
+        """Accept no more, let requests finish, cut what is left; whether all had finished. Cancelled: cut at once.
+
+        With `idle_s` another process accepts at the same sockets, and idle clients have so long to ask once more.
+        """
 
     def close(self) -> None:
         """Let go of everything."""
@@ -299,23 +309,20 @@ class Router:
         for task in done - {waiting}:
             task.result()
 
-    async def stop(self, at_once: asyncio.Event | None = None) -> bool:
-        """Not ready any more; let running requests finish within the drain time, or until `at_once` is set.
+    async def stop(self, at_once: asyncio.Event | None = None, *, succeeded: bool = False) -> bool:
+        """Let running requests finish within the drain time, or until `at_once` is set; whether they had.
 
-        Whether they had.
-
-        For `drain_delay_s` before that clients are still accepted: balancers notice a readiness that ended some time
-        later, and until then they send requests here.
+        Where another process has `succeeded` this one, it answers at the same ports: nothing is announced to balancers,
+        the admin port is left to it, and what runs may take longer, since nobody waits for this end.
         """
         at_once = at_once or asyncio.Event()
-        self._draining = True
-        self._proxy.part()
-        if self.settings.drain_delay_s:
-            LOG.info("not ready any more; clients are accepted for %g s", self.settings.drain_delay_s)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(at_once.wait(), self.settings.drain_delay_s)
-        LOG.info("draining: %d requests running, up to %g s", self._running(), self.settings.drain_timeout_s)
-        draining = asyncio.create_task(self._proxy.drain(self.settings.drain_timeout_s))
+        limit_s = self.settings.takeover_timeout_s if succeeded else self.settings.drain_timeout_s
+        if not succeeded:
+            await self._part(at_once)
+        elif self._admin is not None:
+            self._admin.should_exit = True
+        LOG.info("draining: %d requests running, up to %g s", self._running(), limit_s)
+        draining = asyncio.create_task(self._proxy.drain(limit_s, IDLE_S if succeeded else 0.0))
         hurry = asyncio.create_task(at_once.wait())
         await asyncio.wait([draining, hurry], return_when=asyncio.FIRST_COMPLETED)
         drained = draining.done() and draining.result()
@@ -334,6 +341,25 @@ class Router:
         await self._cancel_tasks()
         LOG.info("stopped")
         return drained
+
+    async def _part(self, at_once: asyncio.Event) -> None:
+        """Not ready any more.
+
+        For `drain_delay_s` clients are still accepted: balancers notice a readiness that ended some time later, and
+        until then they send requests here.
+        """
+        self._draining = True
+        self._proxy.part()
+        if self.settings.drain_delay_s:
+            LOG.info("not ready any more; clients are accepted for %g s", self.settings.drain_delay_s)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(at_once.wait(), self.settings.drain_delay_s)
+
+    @property
+    def sockets(self) -> list[tuple[str, socket.socket]]:
+        """Where this router listens, each with the name that a successor knows it by."""
+        admin = [] if self._admin is None else self._admin.sockets
+        return [(API, each) for each in self._proxy.sockets] + [(ADMIN, each) for each in admin]
 
     def _running(self) -> int:
         return sum(backend.in_flight for pool in self._sights.snapshot().pools for backend in pool.backends)
@@ -393,11 +419,15 @@ def rhythm_of(settings: Settings) -> Rhythm:
 
 def start_logging(level: str, who: str = "") -> None:
     """Have the log written to standard error; `who`: which process says it, where there are several."""
-    logging.basicConfig(
-        level=level.upper(), format=f"%(asctime)s %(levelname)s {who}%(name)s: %(message)s", stream=sys.stderr
-    )
+    logging.basicConfig(level=level.upper(), format=LOG_LINE.format(who=who), stream=sys.stderr)
     for chatty in ("httpx", "uvicorn", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def mark_log(who: str) -> None:
+    """From now on say `who` writes the log: another process does so beside this one."""
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(logging.Formatter(LOG_LINE.format(who=who)))
 
 
 def run_in_loop(main: Coroutine[Any, Any, None]) -> None:

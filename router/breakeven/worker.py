@@ -3,7 +3,7 @@
     python -m breakeven.worker DESCRIPTOR
 
 It ends, after its requests have, when it is told to, on SIGTERM, and when its supervisor is gone. SIGINT, which a
-terminal sends to all processes of a command, is for the supervisor.
+terminal sends to all processes of a command, is for the supervisor, and so are SIGHUP and SIGUSR2.
 """
 
 import asyncio
@@ -214,6 +214,7 @@ class Life:
         self.assigned: asyncio.Future[Assignment | None] = asyncio.get_running_loop().create_future()
         self.stop = asyncio.Event()
         self.at_once = asyncio.Event()
+        self.succeeded = False
         self._early: list[Message] = []
         self._router: WorkerRouter | None = None
 
@@ -227,6 +228,7 @@ class Life:
         if isinstance(message, Assignment):
             self.assigned.set_result(message)
         elif isinstance(message, Drain):
+            self.succeeded = message.succeeded
             self.stop.set()
         elif isinstance(message, Hurry):
             self.at_once.set()
@@ -250,7 +252,7 @@ async def work(end: socket.socket) -> None:
     life = Life()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, life.stop.set)
-    for number in (signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
         loop.add_signal_handler(number, lambda: None)
     await life.channel.open(end)
     assignment = await life.assigned
@@ -269,7 +271,7 @@ async def work(end: socket.socket) -> None:
         life.channel.send(Serving())
         await life.stop.wait()
         life.channel.send(Leaving())
-        drained = await router.stop(life.at_once)
+        drained = await router.stop(life.at_once, succeeded=life.succeeded)
         life.channel.send(Left(drained))
     life.channel.close()
 

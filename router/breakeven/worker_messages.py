@@ -70,7 +70,9 @@ class PolicySwitched(Struct, frozen=True, tag=True):
 
 
 class Drain(Struct, frozen=True, tag=True):
-    """Take no more clients, let requests finish, end."""
+    """Take no more clients, let requests finish, end. `succeeded`: another router serves at these sockets."""
+
+    succeeded: bool = False
 
 
 class Hurry(Struct, frozen=True, tag=True):

@@ -25,6 +25,8 @@ async def work(how, end):
         elif isinstance(message, Drain) and how == "obeys":
             channel.send(Leaving())
             channel.send(Left(drained=True))
+            if message.succeeded:
+                channel.send(ConnectRefused("succeeded"))
             over.set()
         elif isinstance(message, Part):
             channel.send(ConnectRefused("parted"))

@@ -148,6 +148,16 @@ async def test_draining_closes_the_port_and_waits_for_all_of_them():
 
 
 @pytest.mark.slow
+async def test_workers_hear_that_others_serve_at_their_sockets_which_stay_open_there():
+    async with staged() as stage:
+        with stage.crew.sockets[0].dup() as held:
+            assert await stage.crew.drain(10, idle_s=1)
+            assert sorted(stage.heard) == [(1, ConnectRefused("succeeded")), (2, ConnectRefused("succeeded"))]
+            with socket.create_connection(held.getsockname()):
+                pass
+
+
+@pytest.mark.slow
 async def test_who_does_not_end_in_time_is_killed(monkeypatch):
     monkeypatch.setattr(crew_module, "PATIENCE_S", 0.0)
     async with staged("deaf") as stage:

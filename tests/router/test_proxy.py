@@ -21,7 +21,7 @@ from breakeven.fleet import Fleet, ModelsListed, ProbeSucceeded
 from breakeven.metric_table import COMPLETION_TOKENS, REQUESTS, SHADOW_DECISIONS, Metric
 from breakeven.metrics import Metrics
 from breakeven.model_cards import ModelDirectory
-from breakeven.proxy import Clients, Proxy
+from breakeven.proxy import Proxy
 from breakeven.record import RequestRecord
 from breakeven.recorder import Recorder
 from breakeven_policies.decision import Decision
@@ -398,6 +398,17 @@ async def test_a_drained_proxy_is_not_ready_and_takes_nobody_new(run: Running) -
         await run.client.get("/health")
 
 
+async def test_where_another_process_accepts_clients_readiness_stays_and_who_is_connected_may_ask_once_more(
+    run: Running,
+) -> None:
+    await run.client.get("/health")
+    leaving = asyncio.create_task(run.proxy.drain(5, idle_s=60))
+    async with asyncio.timeout(5):
+        answer = await run.client.get("/ready")
+        assert (answer.status_code, answer.headers["connection"]) == (200, "close")
+        assert await leaving
+
+
 async def test_a_proxy_that_parts_is_not_ready_and_serves_everybody_once_more(run: Running) -> None:
     await run.client.get("/health")
     run.proxy.part()
@@ -405,39 +416,6 @@ async def test_a_proxy_that_parts_is_not_ready_and_serves_everybody_once_more(ru
         for client in (run.client, other):
             answer = await client.get("/ready")
             assert (answer.status_code, answer.headers["connection"]) == (503, "close")
-
-
-async def test_a_client_accepted_in_the_moment_of_the_end_may_ask_once_and_one_that_comes_later_goes_at_once(
-    run: Running,
-) -> None:
-    class Client:
-        def __init__(self) -> None:
-            self.told: list[str] = []
-
-        def part(self) -> None:
-            self.told.append("part")
-
-        def drain(self) -> None:
-            self.told.append("drain")
-            drained.set()
-
-        def expire(self) -> None:
-            self.told.append("expire")
-
-    drained = asyncio.Event()
-    clients, busy, last, late = Clients(run.metrics), Client(), Client(), Client()
-    clients.add(busy)
-    leaving = asyncio.create_task(clients.leave(5))
-    await asyncio.sleep(0)
-    clients.add(last)
-    assert (busy.told, last.told) == (["part"], ["part"])
-    await drained.wait()
-    clients.add(late)
-    assert late.told == ["drain"]
-    for client in (busy, last, late):
-        clients.discard(client)
-    assert await leaving
-    assert busy.told == last.told == ["part", "drain"]
 
 
 async def test_a_key_that_is_withdrawn_lets_nobody_in_who_came_in_with_it_before() -> None:

@@ -14,7 +14,7 @@ from breakeven.config import Settings
 from breakeven.config_sources import build_settings
 from breakeven.inherited import NOTHING, Inherited
 from breakeven.notify import Notifier
-from breakeven.serving import LAST_WORDS_S, ready_line, run, serve, unused
+from breakeven.serving import LAST_WORDS_S, Ending, ready_line, run, serve, tell_ready, unused
 from breakeven.wiring import Router, StartError
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
@@ -89,6 +89,48 @@ async def test_the_service_manager_hears_when_it_serves_and_how_long_it_may_take
         await serve(settings(), settings, notifier=told)
     assert told.lines == ["READY=1", "STOPPING=1", f"EXTEND_TIMEOUT_USEC={(0.2 + LAST_WORDS_S) * 1e6:.0f}"]
     assert "breakeven ready on http://127.0.0.1:" in capsys.readouterr().err
+
+
+async def test_the_first_signal_ends_it_and_the_second_cuts_what_runs() -> None:
+    ending = Ending()
+    ending.on_signal()
+    assert (ending.stop.is_set(), ending.at_once.is_set()) == (True, False)
+    ending.begins(settings(drain_delay_s=5), succeeded=False)
+    assert ending.limit_s == 5 + 0.2 + LAST_WORDS_S
+    ending.on_signal()
+    assert ending.at_once.is_set()
+
+
+async def test_a_process_that_was_taken_over_takes_its_time_until_it_is_told_to_end_too() -> None:
+    ending = Ending()
+    ending.begins(settings(drain_timeout_s=0.01), succeeded=True)
+    assert (ending.stop.is_set(), ending.at_once.is_set()) == (True, False)
+    ending.on_signal()
+    assert not ending.at_once.is_set()
+    async with asyncio.timeout(10):
+        await ending.at_once.wait()
+    again = Ending()
+    again.begins(settings(drain_timeout_s=60), succeeded=True)
+    again.on_signal()
+    again.on_signal()
+    assert again.at_once.is_set()
+
+
+def test_a_successor_tells_the_process_before_it_and_serves_also_where_that_is_gone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told = Told()
+    reading, writing = os.pipe()
+    tell_ready(Inherited(ready=writing), told)
+    assert os.read(reading, 100) == b"READY=1\n"
+    os.close(reading)
+    reading, writing = os.pipe()
+    os.close(reading)
+    tell_ready(Inherited(ready=writing), told)
+    assert caplog.messages == ["the process before this one is gone: this one serves alone"]
+    assert told.lines == []
+    tell_ready(NOTHING, told)
+    assert told.lines == ["READY=1"]
 
 
 def test_the_ready_line_names_both_addresses() -> None:

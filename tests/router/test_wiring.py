@@ -19,7 +19,7 @@ from breakeven.config import Settings
 from breakeven.config_sources import ConfigError, build_settings
 from breakeven.inherited import Inherited
 from breakeven.recorder import Recorder, lines_to
-from breakeven.wiring import OPEN_FILES_MIN, Router, StartError, bind, raise_open_files, reason
+from breakeven.wiring import OPEN_FILES_MIN, Router, StartError, bind, mark_log, raise_open_files, reason
 from breakeven_policies.measured import short_hash
 from tests.policies.tables import DOCUMENT, table, written
 from tests.router.scripted_engine import free_port, never, says, scripted_engine
@@ -216,6 +216,34 @@ async def test_who_could_serve_nothing_takes_over_for_nobody() -> None:
     for descriptor in (reading, writing):
         os.close(descriptor)
     sockets[0].close()
+
+
+@pytest.mark.slow
+async def test_a_router_that_was_succeeded_leaves_both_ports_at_once_and_is_asked_until_its_last_answer() -> None:
+    async with scripted_engine(health=says(200)) as engine, httpx.AsyncClient() as client:
+        values = settings(baseline=f"http://127.0.0.1:{engine.port}", drain_delay_s=60, drain_timeout_s=0)
+        router = Router(values, Recorder(None, utc_now))
+        await router.start()
+        await until_ready(router, client)
+        assert [name for name, _ in router.sockets] == ["api", "admin"]
+        held = [each.dup() for _, each in router.sockets]
+        stopping = asyncio.create_task(router.stop(succeeded=True))
+        await asyncio.sleep(0)
+        answer = await client.get(f"http://127.0.0.1:{router.port}/ready")
+        assert (answer.status_code, answer.headers["connection"]) == (200, "close")
+        async with asyncio.timeout(5):
+            assert await stopping
+        for each in held:
+            with each, socket.create_connection(each.getsockname()):
+                pass  # whoever has them as well is still connected to
+
+
+def test_the_log_says_who_writes_it_where_another_process_does_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = logging.StreamHandler()
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+    mark_log("before (process 7): ")
+    record = logging.LogRecord("breakeven.wiring", logging.INFO, "", 0, "stopped", (), None)
+    assert handler.format(record).endswith(" INFO before (process 7): breakeven.wiring: stopped")
 
 
 @pytest.mark.slow

@@ -158,7 +158,9 @@ async def test_what_comes_before_the_router_exists_is_not_lost(table):
     life._hear(Believed("baseline-0", Health.DOWN))
     assert router.fleet.health("baseline-0") is Health.DOWN
     life._hear(Drain())
-    assert (life.stop.is_set(), life.at_once.is_set()) == (True, False)
+    assert (life.stop.is_set(), life.at_once.is_set(), life.succeeded) == (True, False, False)
+    life._hear(Drain(succeeded=True))
+    assert life.succeeded
     life._hear(Hurry())
     assert life.at_once.is_set()
 

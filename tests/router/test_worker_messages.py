@@ -38,6 +38,7 @@ MESSAGES = [
     PolicySwitched("least_loaded"),
     PolicySwitched(None),
     Drain(),
+    Drain(succeeded=True),
     Hurry(),
     Serving(),
     Leaving(),
