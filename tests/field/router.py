@@ -70,6 +70,8 @@ class Router:
         self.settings = {**QUICK, "port": self.port, "admin_port": self.admin_port, **settings}
         self.run_by: tuple[str, ...] = ()
         """What runs its command; must become the router in the end."""
+        self.pass_fds: tuple[int, ...] = ()
+        """Descriptors that it inherits."""
         self.log: list[str] = []
         self._process: asyncio.subprocess.Process | None = None
         self._pumps: list[asyncio.Task[None]] = []
@@ -88,7 +90,7 @@ class Router:
         command = [*self.run_by, sys.executable, "-m", "breakeven", "serve", "--config", str(config)]
         pipe = asyncio.subprocess.PIPE
         self._process = await asyncio.create_subprocess_exec(
-            *command, stdout=pipe, stderr=pipe, env=environment, preexec_fn=dies_with_us()
+            *command, stdout=pipe, stderr=pipe, env=environment, preexec_fn=dies_with_us(), pass_fds=self.pass_fds
         )
         assert self._process.stdout is not None
         assert self._process.stderr is not None

@@ -1,7 +1,7 @@
 """Restarts under load, one after the other: of all engines, and of the routers behind a balancer."""
 
 import asyncio
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 
 import psutil
 import pytest
@@ -9,49 +9,13 @@ import pytest
 from tests.field.client import Client
 from tests.field.router import Router, until
 from tests.system.chaos.balancer import Balancer
-from tests.system.chaos.load import visitor
 from tests.system.chaos.plan import Blow, Harm
-from tests.system.chaos.run import LIMITS, Engines, evidence, settings_of
-from tests.system.chaos.verdict import DIED, judge, read_journals
+from tests.system.chaos.run import LIMITS, evidence, settings_of
+from tests.system.chaos.verdict import DIED, judge
+from tests.system.under_load import CLIENTS, EVER, engines_in, load_on, nothing_failed, replica, some_more, unserved
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 """Seconds where nothing else runs; many processes start here, and each start takes a busy machine long."""
-
-CLIENTS = 8
-EVER = {"first_byte_timeout_s": 0, "idle_timeout_s": 0}
-"""As by default: nothing is cut for being slow."""
-
-AGAIN_MAX = CLIENTS
-"""At most one each, of dozens: who asks in the very moment in which a connection ends that it has used before."""
-
-DELAY_S = 1.0
-"""Longer than the balancer needs to notice, and than any client thinks between two requests on one connection."""
-
-
-@asynccontextmanager
-async def engines_in(folder):
-    engines = Engines(folder, lambda _: None)
-    try:
-        await asyncio.gather(*map(engines.start, engines.ports))
-        yield engines
-    finally:
-        await engines.stop()
-
-
-@asynccontextmanager
-async def load_on(port, again=None):
-    """Clients at work for the length of the block, and until their last answer has come; their fates."""
-    fates, over = [], asyncio.Event()
-    working = (visitor(number, "restarts", port, over.is_set, fates, again) for number in range(CLIENTS))
-    visitors = [asyncio.create_task(work) for work in working]
-    yield fates
-    over.set()
-    await asyncio.gather(*visitors)
-
-
-def unserved(fates):
-    """Those who got no answer, or an error instead of one."""
-    return [fate for fate in fates if not fate.left and (fate.lost or fate.status != 200)]
 
 
 @pytest.mark.parametrize("drained", [False, True], ids=["at once", "drained"])
@@ -131,35 +95,4 @@ async def replaced(supervisor, worker):
     """Wait until that worker has left and there are two again."""
     async with asyncio.timeout(60):
         while worker.is_running() or len(supervisor.children()) < 2:  # noqa: ASYNC110  # only the system tells
-            await asyncio.sleep(0.05)
-
-
-def nothing_failed(engines, fates, again):
-    """Every request was served, and none by two engines."""
-    assert [fate for fate in fates if not fate.left and not fate.done] == []
-    # A stream that began before SIGTERM could not announce that its connection ends with it.
-    assert len(again) <= AGAIN_MAX
-    journals = read_journals({name: engines.journal(name).read_text() for name in engines.ports})
-    assert {token: journal.asked for token, journal in journals.items() if journal.asked.total() > 1} == {}
-
-
-async def replica(stack, engines, folder, number, before=None, workers=1):
-    """A router that all engines serve; where there was one before, in its place."""
-    folder = folder / f"replica-{number}"
-    folder.mkdir(exist_ok=True)
-    places = {} if before is None else {"port": before.port, "admin_port": before.admin_port}
-    router = Router(
-        folder, settings_of(engines, folder) | EVER | places | {"drain_delay_s": DELAY_S, "workers": workers}
-    )
-    router.port, router.admin_port = router.settings["port"], router.settings["admin_port"]
-    stack.push_async_callback(router.kill)
-    await router.start()
-    await router.settled()
-    return router
-
-
-async def some_more(fates, than):
-    """Wait until so many requests more have been made as there are clients."""
-    async with asyncio.timeout(30):
-        while len(fates) < than + CLIENTS:  # noqa: ASYNC110  # the list tells nobody
             await asyncio.sleep(0.05)
