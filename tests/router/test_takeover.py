@@ -10,6 +10,13 @@ from breakeven.successor import NoSuccessorError
 from breakeven.takeover import INIT, Takeover
 
 PID = 100
+
+
+@pytest.fixture(autouse=True)
+def _only_what_is_wrong(caplog):
+    caplog.set_level(logging.WARNING)
+
+
 SOCKETS = [("api", object())]
 
 
