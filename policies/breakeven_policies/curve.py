@@ -45,16 +45,18 @@ class Curve(Struct, frozen=True):
         share = (batch - low) / (high - low)
         return self.values[above - 1] * (1.0 - share) + self.values[above] * share
 
-    def table(self) -> tuple[float, ...]:
-        """The value for each batch from 0 (as 1) to `BATCH_MAX`."""
+    def table(self, most: int = BATCH_MAX) -> tuple[float, ...]:
+        """The value for each batch from 0 (as 1) to `most`."""
         values = [self.values[0]]
         for place in range(len(KNOTS) - 1):
             first, last, start = self.values[place], self.values[place + 1], KNOTS[place]
+            if start > most:
+                break
             span = KNOTS[place + 1] - start
             slope = (last - first) / span
             values += [first + slope * step for step in range(span)]
         values.append(self.values[-1])
-        return tuple(values)
+        return tuple(values[: most + 1])
 
 
 FLAT = Curve((1.0,) * len(KNOTS))
@@ -119,10 +121,11 @@ def profile_of(
     if draft_share is FLAT:  # the engine drafts as much in any batch, so a larger one takes no less time
         steps = rising(steps, weights)
     tokens = [step / (1.0 + beyond_one * share) for step, share in zip(steps, draft_share.values, strict=True)]
-    token_s = Curve(rising(tokens, weights)).table()
+    most = BATCH_MAX if slots is None else min(slots, BATCH_MAX)  # a tenth of the work where engines have few slots
+    token_s = Curve(rising(tokens, weights)).table(most)
     return PoolProfile(
-        step_s=Curve(steps).table(),
-        draft_share=draft_share.table(),
+        step_s=Curve(steps).table(most),
+        draft_share=draft_share.table(most),
         token_s=token_s,
         harm=_harm(token_s),
         prefill_s=steps[0] / RIDGE_TOKENS if prefill_s is None else prefill_s,
@@ -143,9 +146,11 @@ def _harm(token_s: Sequence[float]) -> tuple[float, ...]:
     """
     harm: list[float] = []
     dearest = 0.0
-    for batch in range(BATCH_MAX):
+    for batch in range(len(token_s) - 1):
         after = token_s[batch + 1]
-        dearest = max(dearest, after + batch * (after - token_s[batch]))
+        here = after + batch * (after - token_s[batch])
+        if here > dearest:
+            dearest = here
         harm.append(dearest / after - 1.0)
     return (*harm, harm[-1])
 

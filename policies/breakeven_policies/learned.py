@@ -37,7 +37,7 @@ PLAIN_ACCEPTANCE = Acceptance(1.0, 1.0, float("inf"), AcceptanceSource.PLAIN)
 
 
 class PoolProfile(Struct, frozen=True):
-    """One pool's engines in figures; the tuples have an entry for 0 to `BATCH_MAX` sequences in the batch.
+    """One pool's engines in figures; the tuples have an entry for 0 to `slots` sequences, where unknown to `BATCH_MAX`.
 
     `step_s[b]`: seconds of one engine step; `draft_share[b]`: how much of the acceptance beyond one token is left (1
     unless the engine drafts less in a larger batch); `token_s[b]`: seconds per token of the pool's mean request, never

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from breakeven_bench.fleet_model.engine import Engine
 from breakeven_bench.fleet_model.kinds import KindName
+from breakeven_bench.fleet_model.learner import Table, learning_with
 from breakeven_bench.fleet_model.pairs import Pair, Pool, unsplit
 from breakeven_bench.fleet_model.rule import TrueCost, curve_of, means_of
-from breakeven_bench.fleet_model.simulation import Chooser, Fleet, MakeChooser
+from breakeven_bench.fleet_model.simulation import Chooser, Fleet, MakeChooser, MakeLearning, no_learning
 from breakeven_bench.fleet_model.traffic import Arrival, Traffic
 from breakeven_policies.decision import Decision
 from breakeven_policies.policy import Policy
@@ -26,13 +27,14 @@ TOLD_OWN = "told-own-cost"
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """`decides` is a policy as configured, or one of those that are told the truth."""
+    """`decides` is a policy as configured, or one that is told the truth; `table` is where a learning one begins."""
 
     name: str
     title: str
     fleet: Fleet
     decides: str
     equal_hardware: bool = False
+    table: Table = Table.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,20 @@ def arms_of(pair: Pair) -> tuple[Arm, ...]:
         Arm("threshold", "threshold (T > 1.0)", fleet, "threshold"),
         Arm("least-loaded", "least loaded", fleet, "least_loaded"),
         Arm("own-cost", "own cost only, told", fleet, TOLD_OWN),
+        Arm("breakeven", "breakeven", fleet, "breakeven", table=Table.MEASURED),
         Arm("told", "breakeven, told", fleet, TOLD),
     ]
     return (*arms, *equal_hardware(pair.engines))
+
+
+def scenarios_of(pair: Pair) -> tuple[Arm, ...]:
+    """The policy in worse conditions; the warm-up of a run is the time it has to find its way."""
+    fleet, four = Fleet(pair.pools), Fleet(pair.pools, replicas=4)
+    return (
+        Arm("breakeven-cold", "breakeven, no table", fleet, "breakeven"),
+        Arm("breakeven-wrong", "breakeven, wrong table", fleet, "breakeven", table=Table.WRONG),
+        Arm("breakeven-four", "breakeven, four replicas", four, "breakeven", table=Table.MEASURED),
+    )
 
 
 def equal_hardware(engines: int) -> tuple[Arm, ...]:
@@ -65,6 +78,13 @@ def equal_hardware(engines: int) -> tuple[Arm, ...]:
         Arm(f"equal-{kind.name.lower()}", f"all {kind.value}", Fleet(unsplit(kind, engines)), "least_loaded", True)
         for kind in (KindName.PLAIN, KindName.K3, KindName.DYNAMIC)
     )
+
+
+def learning_of(arm: Arm) -> MakeLearning:
+    """What the arm's policy learns from, if it learns."""
+    if arm.decides in (TOLD, TOLD_OWN) or not getattr(build_policy(arm.decides), "learns", False):
+        return no_learning
+    return learning_with(arm.table, arm.fleet.pools)
 
 
 def chooser_of(arm: Arm) -> MakeChooser:

@@ -59,6 +59,11 @@ class EngineKind:
         """The largest k: what the engine is configured with, 0 on a plain one."""
         return max(self.drafts_by_batch)
 
+    @property
+    def prompt_token_s(self) -> float:
+        """Seconds that a token of a prompt adds to a step, in the mean of a step that is full of them."""
+        return (self.forward_s[STEP_TOKENS_MAX] - self.forward_s[1]) / (STEP_TOKENS_MAX - 1)
+
     def step_s(self, tokens: int, kv_tokens: float, drafts: int, sequences: int) -> float:
         """Seconds of a step; at most `STEP_TOKENS_MAX` tokens."""
         return self.forward_s[tokens] + self.kv_token_s * kv_tokens + self.drafter.step_s(drafts, sequences)

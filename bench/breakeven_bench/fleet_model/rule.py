@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import inf
 
 from breakeven_bench.fleet_model.engine import Engine
-from breakeven_bench.fleet_model.kinds import SEQUENCES_MAX, STEP_TOKENS_MAX, EngineKind
+from breakeven_bench.fleet_model.kinds import SEQUENCES_MAX, EngineKind
 from breakeven_bench.fleet_model.traffic import Arrival
 from breakeven_bench.fleet_model.worlds import tokens_per_step
 from breakeven_policies.decision import Decision, Reason, Route, Target
@@ -73,9 +73,8 @@ def curve_of(kind: EngineKind, means: Means) -> Curve:
         here = step_s[batch] / lengths[kind.drafts_by_batch[batch]]
         token_s.append(max(here, token_s[-1]) if batch > 1 else here)
     harm = [batch * (1.0 - token_s[batch] / token_s[batch + 1]) for batch in range(SEQUENCES_MAX)]
-    prompt_token_s = (kind.forward_s[STEP_TOKENS_MAX] - kind.forward_s[1]) / (STEP_TOKENS_MAX - 1)
     return Curve(
-        step_s, tuple(max(0.0, h) for h in (0.0, *harm[1:])), kind.drafts_by_batch, prompt_token_s, token_s[-1]
+        step_s, tuple(max(0.0, h) for h in (0.0, *harm[1:])), kind.drafts_by_batch, kind.prompt_token_s, token_s[-1]
     )
 
 

@@ -12,6 +12,7 @@ from breakeven_bench.fleet_model.pairs import Pool
 from breakeven_bench.fleet_model.router import SCRAPE_EVERY_S, Router
 from breakeven_bench.fleet_model.traffic import Arrival, Traffic
 from breakeven_policies.decision import Decision, Refuse
+from breakeven_policies.learning import Learning
 from breakeven_policies.snapshot import FleetSnapshot
 
 LOAD_PER_ENGINE_MAX = 800
@@ -27,6 +28,9 @@ class Chooser(Protocol):
 
 MakeChooser = Callable[[Sequence[Engine], Traffic], Chooser]
 """An arm: it is made for every run, since the truth is that of the engines and requests of the run."""
+
+MakeLearning = Callable[[Sequence[Arrival]], Learning | None]
+"""How learning begins in each replica; None where nothing is learned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +62,35 @@ class Run:
     preemptions: int
 
 
-def simulate(fleet: Fleet, traffic: Traffic, make_chooser: MakeChooser, seed: int) -> Run:
+def no_learning(arrivals: Sequence[Arrival]) -> None:  # as `MakeLearning`
+    """For policies that need none."""
+
+
+def simulate(
+    fleet: Fleet,
+    traffic: Traffic,
+    make_chooser: MakeChooser,
+    seed: int,
+    make_learning: MakeLearning = no_learning,
+) -> Run:
     """Serve the traffic; same arguments, same result."""
-    return _Simulation(fleet, traffic, make_chooser, seed).run()
+    return _Simulation(fleet, traffic, make_chooser, seed, make_learning).run()
 
 
 class _Simulation:
-    def __init__(self, fleet: Fleet, traffic: Traffic, make_chooser: MakeChooser, seed: int) -> None:
+    def __init__(
+        self, fleet: Fleet, traffic: Traffic, make_chooser: MakeChooser, seed: int, make_learning: MakeLearning
+    ) -> None:
         rng = np.random.default_rng((seed, 3))
         kinds = [pool.engine_kind() for pool in fleet.pools for _ in range(pool.backends)]
         self._engines = [
             Engine(kind, traffic.luck, np.random.default_rng((seed, 4, index)).standard_normal)
             for index, kind in enumerate(kinds)
         ]
-        self._routers = [Router(fleet.pools, self._engines) for _ in range(fleet.replicas)]
+        self._routers = [
+            Router(fleet.pools, self._engines, fleet.replicas, make_learning(traffic.arrivals))
+            for _ in range(fleet.replicas)
+        ]
         self._entry = rng.integers(0, fleet.replicas, len(traffic.arrivals)).tolist()
         self._chooser = make_chooser(self._engines, traffic)
         self._arrivals = traffic.arrivals
@@ -115,8 +134,9 @@ class _Simulation:
             raise ValueError(message)
         engine = router.engine_of(decision.ranking[0].backend)
         self._home[arrival.index] = engine
-        router.sent(engine)
-        self._engines[engine].add(Job(arrival), arrival.at_s)
+        job = Job(arrival)
+        router.sent(job, engine)
+        self._engines[engine].add(job, arrival.at_s)
 
     def _advance(self, now_s: float) -> int:
         """End the stretches that end now; returns how many requests finished."""
@@ -131,7 +151,7 @@ class _Simulation:
     def _finish(self, job: Job, now_s: float) -> None:
         arrival = job.arrival
         engine = self._home[arrival.index]
-        self._routers[self._entry[arrival.index]].ended(engine)
+        self._routers[self._entry[arrival.index]].ended(job, engine, now_s)
         ttft_s = (job.first_token_s or now_s) - arrival.at_s
         self._done.append(
             Served(arrival.index, arrival.at_s, ttft_s, now_s - arrival.at_s, arrival.output_tokens, engine)

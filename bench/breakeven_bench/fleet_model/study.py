@@ -7,7 +7,7 @@ equal-hardware ones) share its cells.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from breakeven_bench.fleet_model.arms import Arm, chooser_of
+from breakeven_bench.fleet_model.arms import Arm, chooser_of, learning_of
 from breakeven_bench.fleet_model.outcome import Outcome, judge, requests_of
 from breakeven_bench.fleet_model.simulation import simulate
 from breakeven_bench.fleet_model.trace import stretched
@@ -57,7 +57,7 @@ def run_cell(cell: Cell, extent: Extent, trace: list[Asked] | None = None) -> Ou
         raise ValueError(message)
     asked = stretched(trace, count, cell.rate) if cell.trace and trace else mixed(count, cell.rate, extent.seed)
     requests = traffic(asked, WORLDS[cell.world], extent.seed)
-    run = simulate(cell.arm.fleet, requests, chooser_of(cell.arm), extent.seed)
+    run = simulate(cell.arm.fleet, requests, chooser_of(cell.arm), extent.seed, learning_of(cell.arm))
     pools = tuple(pool.name for pool in cell.arm.fleet.pools for _ in range(pool.backends))
     return judge(run, pools, extent.part, extent.warm_up)
 

@@ -22,6 +22,9 @@ MAX_TOKENS = 1024
 BYTES_PER_TOKEN = (3.2, 4.8)
 """A router sees bytes; how many make a token differs from prompt to prompt."""
 
+USAGE_SHARE = 0.5
+"""Clients that ask for `usage`, or for an answer in one piece, which has it (assumption)."""
+
 DRAWS = 1 << 18
 """Numbers in the row of luck: neighbours rarely share a stretch of it."""
 
@@ -52,7 +55,10 @@ TEMPERATURES = ((0.0, 25), (0.3, 15), (0.5, 12), (0.7, 25), (1.0, 15), (1.2, 5),
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One request of a run: `place` is where its luck begins, `view` all that a policy may know of it."""
+    """One request of a run: `place` is where its luck begins, `view` all that a policy may know of it beforehand.
+
+    `tells_usage`: its answer says how many tokens it has.
+    """
 
     index: int
     at_s: float
@@ -62,6 +68,7 @@ class Arrival:
     acceptance: float
     place: int
     view: RequestView
+    tells_usage: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,7 @@ def traffic(asked: Sequence[Asked], world: World, seed: int) -> Traffic:
     normals, tickets, per_token = rng.standard_normal(count), rng.random(count), rng.uniform(*BYTES_PER_TOKEN, count)
     is_long = rng.random(count) < world.long_prompt_share
     places = rng.integers(0, DRAWS, count)
+    tells_usage = rng.random(count) < USAGE_SHARE
     longest = max(each.output_tokens for each in asked)
     luck = rng.exponential(1.0, DRAWS + longest)
     arrivals = []
@@ -126,6 +134,7 @@ def traffic(asked: Sequence[Asked], world: World, seed: int) -> Traffic:
                 acceptance,
                 int(places[index]),
                 view,
+                bool(tells_usage[index]),
             )
         )
     return Traffic(tuple(arrivals), luck)

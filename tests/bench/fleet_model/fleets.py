@@ -10,10 +10,10 @@ from breakeven_bench.fleet_model.worlds import WORLDS
 LUCK = np.random.default_rng(5).exponential(1.0, 100_000)
 
 
-def arrival(index=0, at_s=0.0, prompt_tokens=100, output_tokens=200, acceptance=0.7, category="code"):
+def arrival(index=0, at_s=0.0, prompt_tokens=100, output_tokens=200, acceptance=0.7, category="code", tells_usage=True):
     asked = [Asked(at_s, category, prompt_tokens, output_tokens)]
     view = traffic(asked, WORLDS["flat"], 1).arrivals[0].view
-    return Arrival(index, at_s, category, prompt_tokens, output_tokens, acceptance, 97 * index, view)
+    return Arrival(index, at_s, category, prompt_tokens, output_tokens, acceptance, 97 * index, view, tells_usage)
 
 
 def engine(name, jitter=lambda: 0.0, **changes):

@@ -26,6 +26,12 @@ def test_a_step_takes_what_the_hardware_model_says():
     assert engine_kind(KindName.K3).decode_step_s(8, 8_000) == pytest.approx(expected)
 
 
+def test_a_token_of_a_prompt_costs_its_share_of_a_step_full_of_them():
+    kind = engine_kind(KindName.PLAIN)
+    whole_s = kind.step_s(STEP_TOKENS_MAX, 0, 0, 1)
+    assert (STEP_TOKENS_MAX - 1) * kind.prompt_token_s == pytest.approx(whole_s - kind.decode_step_s(1, 0))
+
+
 def test_a_full_step_of_every_kind_is_tabulated():
     for name in KindName:
         kind = engine_kind(name)

@@ -53,6 +53,11 @@ def test_a_quarter_of_the_prompts_is_long_in_the_world_of_long_prompts(asked):
     assert prompts.count(LONG_PROMPT_TOKENS) / COUNT == pytest.approx(0.25, abs=0.03)
 
 
+def test_half_of_the_clients_ask_for_usage(asked):
+    told = sum(each.tells_usage for each in traffic(asked, WORLDS["falls"], 1).arrivals)
+    assert told / COUNT == pytest.approx(0.5, abs=0.04)
+
+
 def test_a_view_tells_neither_the_length_of_the_answer_nor_the_tokens_of_the_prompt(asked):
     views = [(each, each.view) for each in traffic(asked, WORLDS["falls"], 1).arrivals]
     assert {view.max_output_tokens for _, view in views} == {MAX_TOKENS}
