@@ -24,13 +24,14 @@ from breakeven.key_file import keys_in_force
 from breakeven.model_cards import names_of
 from breakeven.table_files import tables_in_force
 from breakeven.tls import client_context, engine_context, require_engine_files
+from breakeven.writable import judge_outputs
 from breakeven_policies.snapshot import PoolKind
 
 
 def check(settings: Settings, *, probe: bool, say: Callable[[str], object], today: date | None = None) -> int:
     """Print table and findings; 1 where there is a problem, else 0. `today`: None, the clock's."""
     today = today or utc_now().date()
-    findings = judge_settings(settings)
+    findings = judge_settings(settings) + judge_outputs(settings)
     keys_in_force(settings)
     client_context(settings)
     require_engine_files(settings)

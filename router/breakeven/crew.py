@@ -51,7 +51,7 @@ PATIENCE_S = 5.0
 """Beyond the time that a worker has to drain: for its last log lines and its end."""
 
 
-COMMAND = (sys.executable, "-P", "-m", "breakeven.worker")
+COMMAND = (sys.executable, "-P", "-m", "breakeven.worker_start")
 """-P: the folder in which the router happens to be started is no place to import from."""
 
 

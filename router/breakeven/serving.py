@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from breakeven.check import judge_settings
 from breakeven.clock import utc_now
 from breakeven.config import Settings
+from breakeven.early_signals import let_through
 from breakeven.inherited import NOTHING, Inherited, UnfitSocketError, address_of, take_inherited
 from breakeven.notify import READY, STOPPING, VARIABLE, Notifier, patience
 from breakeven.recorders import CannotTraceError, UnwritableError, open_recorders, open_tracing
@@ -74,6 +75,7 @@ async def serve(
         # Before the start of workers: unheard, they would end us.
         loop.add_signal_handler(signal.SIGHUP, reloader.ask)
         loop.add_signal_handler(signal.SIGUSR2, takeover.ask)
+        let_through()
         for finding in judge_settings(settings):
             LOG.warning("%s", finding.text)
         for line in unused(settings, inherited):

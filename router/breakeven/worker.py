@@ -1,9 +1,7 @@
 """A process that serves clients and asks no engine: it is told by its supervisor, over the socket that it is given.
 
-    python -m breakeven.worker DESCRIPTOR
-
-It ends, after its requests have, when it is told to, on SIGTERM, and when its supervisor is gone. SIGINT, which a
-terminal sends to all processes of a command, is for the supervisor, and so are SIGHUP and SIGUSR2.
+It ends, after its requests have, when it is told to, on SIGTERM, and when its supervisor is gone; other signals are for
+the supervisor (`worker_start`).
 """
 
 import asyncio
@@ -13,7 +11,6 @@ import logging
 import pickle
 import signal
 import socket
-import sys
 from contextlib import ExitStack
 
 from breakeven.api_keys import ApiKeys
@@ -252,8 +249,6 @@ async def work(end: socket.socket) -> None:
     life = Life()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, life.stop.set)
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
-        loop.add_signal_handler(number, lambda: None)
     await life.channel.open(end)
     assignment = await life.assigned
     if assignment is None:
@@ -276,11 +271,7 @@ async def work(end: socket.socket) -> None:
     life.channel.close()
 
 
-def main(arguments: list[str]) -> None:
-    """Be a worker on the socket of that descriptor."""
+def main(descriptor: int) -> None:
+    """Be a worker on that socket."""
     raise_open_files()
-    run_in_loop(work(socket.socket(fileno=int(arguments[0]))))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_in_loop(work(socket.socket(fileno=descriptor)))

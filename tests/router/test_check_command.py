@@ -99,6 +99,13 @@ def test_tables_are_listed_and_one_that_cannot_be_used_is_a_mistake(tmp_path: Pa
         check(found, probe=False, say=said.append)
 
 
+def test_a_log_that_cannot_be_written_fails_as_it_would_keep_the_router_from_starting(tmp_path: Path) -> None:
+    said: list[str] = []
+    pair = settings(baseline="http://a:1", speculative="http://b:2", access_log=str(tmp_path))
+    assert check(pair, probe=False, say=said.append) == 1
+    assert f"problem: access_log: cannot write {tmp_path}: is a directory" in said
+
+
 def test_a_warning_does_not_fail_and_a_problem_does() -> None:
     said: list[str] = []
     lone = settings(baseline="http://127.0.0.1:1", probe_timeout_s=1)
