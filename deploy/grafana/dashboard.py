@@ -371,6 +371,26 @@ ROWS = (
                 ),
             ),
             Panel(
+                "Equivalence",
+                "short",
+                "Share of greedy answers that differ from a plain engine's; broken 1: too many.",
+                (
+                    Query(
+                        f"max by (pool, backend) (breakeven_equivalence_diverged_ratio{{{POOL}}})",
+                        "{{pool}} · {{backend}} differ",
+                    ),
+                    Query(
+                        f"max by (pool, backend) (breakeven_equivalence_broken{{{POOL}}})",
+                        "{{pool}} · {{backend}} broken",
+                    ),
+                    Query(
+                        rate("breakeven_equivalence_checks_total", "pool", "backend", "result"),
+                        "{{pool}} · {{backend}} {{result}} per second",
+                    ),
+                ),
+                most=1,
+            ),
+            Panel(
                 "Measured tables",
                 "short",
                 "1: the pool is known by this table; 0: it is unmeasured, and why.",

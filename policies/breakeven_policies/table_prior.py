@@ -43,10 +43,8 @@ def _lengths(measurement: Measurement) -> Iterator[tuple[str, float]]:
         if name == ANY_WORKLOAD:
             continue
         bands = (band_of(name),) if band_of(name) in TEMPERATURES else BANDS
-        for band in bands:
-            found = measurement.acceptance_length(name, TEMPERATURES[band], 0.0)
-            if found is not None:
-                yield name if len(bands) == 1 else f"{band}/{name}", found.value
+        readings = ((band, measurement.acceptance_length(name, TEMPERATURES[band], 0.0)) for band in bands)
+        yield from ((name if len(bands) == 1 else f"{band}/{name}", found.value) for band, found in readings if found)
 
 
 def _mean(measurement: Measurement) -> float | None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
-from breakeven.config import DefaultsConfig, PoolConfig, Settings
+from breakeven.config import PoolConfig, Settings
 from breakeven.config_sources import did_you_mean
 from breakeven.config_values import parse_address
+from breakeven.model_config import DefaultsConfig
 from breakeven.speculative_config import KNOWN_KEYS, LOSSLESS, LOSSY
 from breakeven.table_book import Identified, TableBook
 from breakeven.text_table import aligned

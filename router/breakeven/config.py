@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from breakeven.body import ModelTable
@@ -30,6 +30,7 @@ from breakeven.config_values import (
     PolicyList,
     Port,
     Seconds,
+    Section,
     Temperature,
     TextMapping,
     Whole,
@@ -41,17 +42,20 @@ from breakeven.config_values import (
 from breakeven.endpoints import EndpointTable
 from breakeven.fleet import PoolSpec
 from breakeven.key_list import KeyList
+from breakeven.model_config import DefaultsConfig, ModelConfig
 from breakeven.policy_choice import PolicyChoice
 from breakeven.speculative_config import SpeculativeConfigValue
 from breakeven_policies.policy import RANKING_MAX, Policy
 from breakeven_policies.registry import build_policy
-from breakeven_policies.request import SamplingDefaults
 from breakeven_policies.snapshot import PoolKind
 from breakeven_policies.table_match import PoolIdentity
 from breakeven_policies.workload import NAMED_MAX
 
 IN_FLIGHT_MAX = 100_000
 """More than a process has ports towards one engine: a larger number is a slip."""
+
+EQUIVALENCE_INTERVAL_MIN_S = 1.0
+"""A comparison takes about two seconds of an engine: more of them would be a load."""
 
 QUEUE_MAX = 100_000
 """Likewise more than it has descriptors for clients."""
@@ -81,18 +85,14 @@ class BackendAddress:
     trust: EngineTrust = EngineTrust()
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class BackendConfig(_Section):
+class BackendConfig(Section):
     """One engine: `http://host:port` in the file, or a name of your own beside the address."""
 
     name: Name
     url: Address
 
 
-class TlsConfig(_Section):
+class TlsConfig(Section):
     """How the engines of a pool at https:// addresses are met."""
 
     ca: Path | None = None
@@ -107,7 +107,7 @@ class TlsConfig(_Section):
         return self
 
 
-class PoolConfig(_Section):
+class PoolConfig(Section):
     """Engines of one kind that serve the same models."""
 
     name: Name
@@ -188,29 +188,6 @@ class PoolConfig(_Section):
             BackendAddress(backend.name, self.name, *parse_address(backend.url), authorization, self.accept_gzip, trust)
             for backend in self.backends
         )
-
-
-class DefaultsConfig(_Section):
-    """What the engine uses where a request says nothing: copy it from the model's generation_config.json.
-
-    The ranges are those in which the engine takes a request (vLLM 0.33.0 `SamplingParams`; temperature as in OpenAI's
-    API): a default outside them would be refused there, and here it would decide about every bare request.
-    """
-
-    temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[Number, Field(gt=0, le=1)] | None = None
-    top_k: Annotated[Whole, Field(ge=-1)] | None = None
-    min_p: Annotated[Number, Field(ge=0, le=1)] | None = None
-
-    def sampling(self) -> SamplingDefaults:
-        """The same for the policies."""
-        return SamplingDefaults(self.temperature, self.top_p, self.top_k, self.min_p)
-
-
-class ModelConfig(_Section):
-    """What is peculiar to one model."""
-
-    defaults: DefaultsConfig = Field(default_factory=DefaultsConfig)
 
 
 class Settings(BaseSettings):
@@ -311,6 +288,19 @@ class Settings(BaseSettings):
     scrape_interval_s: Interval = Field(1.0, description="seconds between reads of an engine's metrics")
     models_interval_s: Interval = Field(10.0, description="seconds between reads of an engine's list of models")
 
+    equivalence_interval_s: Annotated[Number, Field(ge=0, le=86400)] = Field(
+        0.0, description="seconds between comparisons of greedy answers of speculative and plain engines; 0: none"
+    )
+    equivalence_window: Whole = Field(20, ge=5, le=1000, description="last answers of an engine that are judged")
+    # Were one answer in five parted by rounding, more than half of 20 would be once in 1,800 windows; where acceptance
+    # is broken nearly all are (vllm-project/vllm issue 41758: 20 of 20).
+    equivalence_divergence_max: Annotated[Number, Field(ge=0, le=1)] = Field(
+        0.5, description="share of these that may differ before an engine counts as broken"
+    )
+    equivalence_action: Literal["alert", "drain"] = Field(
+        "alert", description="what happens to it then: only metric and log, or no more requests"
+    )
+
     cors_origins: OriginList = Field([], description="origins of browser applications that may call; * for any")
     extra_paths: PathList = Field([], description="further paths that are forwarded, /v1/custom for example")
     drain_delay_s: Seconds = Field(
@@ -358,6 +348,7 @@ class Settings(BaseSettings):
             self._check_tls,
             self._check_aliases,
             self._check_paths,
+            self._check_equivalence,
         ):
             check()
         return self
@@ -426,6 +417,10 @@ class Settings(BaseSettings):
         chained = sorted(alias for alias, model in self.aliases.items() if model in self.aliases)
         if chained:
             reject(f"aliases: {chained[0]!a} must name a model, not another alias")
+
+    def _check_equivalence(self) -> None:
+        if 0 < self.equivalence_interval_s < EQUIVALENCE_INTERVAL_MIN_S:
+            reject(f"equivalence_interval_s: expected 0 or at least {EQUIVALENCE_INTERVAL_MIN_S:g}")
 
     def _check_paths(self) -> None:
         try:

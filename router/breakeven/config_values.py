@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic_settings import NoDecode
 
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
@@ -32,6 +32,12 @@ HEADER = re.compile(r"x-[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?")
 
 TAKEN_HEADERS = frozenset(("x-request-id", "x-api-key"))
 """These mean something else here."""
+
+
+class Section(BaseModel):
+    """Settings inside a setting: unknown keys are mistakes, and values are in no error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 def reject(message: str) -> NoReturn:

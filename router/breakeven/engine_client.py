@@ -16,11 +16,13 @@ from types import TracebackType
 from typing import Self
 
 import httpx
+import msgspec
 
 from breakeven.clock import monotonic_s
 from breakeven.config import BackendAddress
 from breakeven.engine_transport import ConnectionRefused, EngineTransport, NoDescriptor
 from breakeven.engines.vllm import SignalReader, health_event
+from breakeven.equivalence import Answer
 from breakeven.fleet import ProbeFailed, ProbeSucceeded
 from breakeven.model_cards import Card, parse_cards
 from breakeven.upstream import ConnectionPool
@@ -51,6 +53,15 @@ class EngineError(Exception):
         super().__init__(message)
         self.refused = refused
         self.unasked = unasked
+
+
+class _Choice(msgspec.Struct):
+    text: str
+    token_ids: list[int] | None = None
+
+
+class _Completion(msgspec.Struct):
+    choices: tuple[_Choice, ...]
 
 
 class NoCookies(CookieJar):
@@ -138,6 +149,24 @@ class EngineClient:
                 raise EngineError(message)
             return response.status_code == 200
 
+    async def greedy_answer(self, model: str, prompt: str, tokens: int) -> Answer:
+        """The most likely continuation of a prompt, ids included where the engine tells them; EngineError: none came.
+
+        `return_token_ids` is vLLM's (0.10.2 and later); engines without it leave the ids out.
+        """
+        body = {"model": model, "prompt": prompt, "max_tokens": tokens, "temperature": 0, "return_token_ids": True}
+        page = bytearray()
+        await self._read("/v1/completions", page.extend, JSON_BYTES_MAX, body)
+        try:
+            completion = msgspec.json.decode(page, type=_Completion)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            completion = _Completion(())
+        if not completion.choices:
+            message = "POST /v1/completions: no completion in the answer"
+            raise EngineError(message)
+        choice = completion.choices[0]
+        return Answer(choice.text, None if choice.token_ids is None else tuple(choice.token_ids))
+
     async def close(self) -> None:
         """Drop what is open."""
         await self._http.aclose()
@@ -150,20 +179,21 @@ class EngineClient:
     ) -> None:
         await self.close()
 
-    async def _read(self, path: str, take: Callable[[bytes], object], bytes_max: int) -> None:
+    async def _read(self, path: str, take: Callable[[bytes], object], bytes_max: int, body: object = None) -> None:
         """Hand over the body of a 200 answer piece by piece, giving way to the loop in between."""
         size_bytes = 0
-        async with self._ask("GET", path) as response:
+        method = "GET" if body is None else "POST"
+        async with self._ask(method, path, body) as response:
             if response.status_code != 200:
-                message = f"GET {path} answered {response.status_code}"
+                message = f"{method} {path} answered {response.status_code}"
                 raise EngineError(message)
             if response.headers.get("content-encoding", "identity") != "identity":
-                message = f"GET {path} came compressed although that was not asked for"
+                message = f"{method} {path} came compressed although that was not asked for"
                 raise EngineError(message)
             async for piece in response.aiter_raw():
                 size_bytes += len(piece)
                 if size_bytes > bytes_max:
-                    message = f"GET {path} answered more than {bytes_max} bytes"
+                    message = f"{method} {path} answered more than {bytes_max} bytes"
                     raise EngineError(message)
                 take(piece)
                 await asyncio.sleep(0)

@@ -23,6 +23,17 @@ class ReloadResult(StrEnum):
     FAILURE = "failure"
 
 
+class Compared(StrEnum):
+    """What came of comparing two greedy answers."""
+
+    SAME = "same"
+    DIVERGED = "diverged"
+    FAILED = "failed"
+    """An engine did not answer."""
+    SKIPPED = "skipped"
+    """Requests waited at one of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """`buckets` are upper bounds in the unit of the name, without the infinite one."""
@@ -168,6 +179,20 @@ POLICY_INFO = Metric(
     "breakeven_policy_info", _GAUGE, "1 for the policy in force, and the measured tables that pools are known by.",
     ("policy", "table_hash"),
 )  # fmt: skip
+EQUIVALENCE_CHECKS = Metric(
+    "breakeven_equivalence_checks_total", _COUNTER,
+    "Greedy answers of the speculative engine compared with those of a plain one, by what came of it.",
+    ("pool", "backend", "result"),
+)  # fmt: skip
+EQUIVALENCE_DIVERGED = Metric(
+    "breakeven_equivalence_diverged_ratio", _GAUGE,
+    "Share of the last greedy answers that differ; of a plain engine, from its own.", _BACKEND,
+)  # fmt: skip
+EQUIVALENCE_BROKEN = Metric(
+    "breakeven_equivalence_broken", _GAUGE,
+    "1 where more answers differ than equivalence_divergence_max and the plain engine agrees with itself, else 0.",
+    _BACKEND,
+)  # fmt: skip
 TABLE_APPLIES = Metric(
     "breakeven_policy_table_applies", _GAUGE,
     "1 where a measured table is used for the pool, else 0; why says applies, or what stands in the way.",
@@ -181,13 +206,14 @@ TABLE = (
     ENGINE_WAITING, ENGINE_KV_USAGE, ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, LINES_LOST,
     CLIENT_CONNECTIONS, QUEUED, QUEUE_WAIT, SHORTAGES, WORKER_RESTARTS, CONFIG_RELOADS, CONFIG_SUCCESS,
     SHADOW_DECISIONS, SHADOW_SECONDS, SHADOW_REGRET, SHADOW_REGRET_KNOWN,
-    POLICY_INFO, POLICY_SWITCHED, TABLE_APPLIES, BUILD_INFO,
+    POLICY_INFO, POLICY_SWITCHED, TABLE_APPLIES,
+    EQUIVALENCE_CHECKS, EQUIVALENCE_DIVERGED, EQUIVALENCE_BROKEN, BUILD_INFO,
 )  # fmt: skip
 
 BY_NAME = {metric.name: metric for metric in TABLE}
 
 OF_THE_FLEET = (
     IN_FLIGHT, READY, DRAINING, ENGINE_RUNNING, ENGINE_WAITING, ENGINE_KV_USAGE, ENGINE_ACCEPTANCE_LENGTH,
-    ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE,
+    ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, EQUIVALENCE_DIVERGED, EQUIVALENCE_BROKEN,
 )  # fmt: skip
 """Gauges that say what is believed of a backend at the moment of the scrape: nobody counts them."""

@@ -7,7 +7,7 @@ family at a time, so that relays run in between.
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from itertools import accumulate
 
@@ -18,9 +18,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from breakeven import metric_table as table
+from breakeven.equivalence import Finding
 from breakeven.fleet import PoolSpec, Scraped
 from breakeven.ledger import Labels, Ledger, totals
-from breakeven.metric_table import Metric, MetricKind, ReloadResult
+from breakeven.metric_table import Compared, Metric, MetricKind, ReloadResult
 from breakeven.record import Outcome, RequestRecord, Waited
 from breakeven.shortage import Side
 from breakeven.signal_window import SignalWindow
@@ -113,6 +114,7 @@ class Metrics:
         self.config_success_s = 0.0
         self.policy_switched = False
         self.tables_in_use: tuple[Match, ...] = ()
+        self.equivalence: Mapping[str, Finding] = {}
         self._pool_of = {backend: pool.name for pool in pools for backend in pool.backends}
         self._windows = {backend: SignalWindow() for backend in self._pool_of}
         self._counts = {name: Count(metric, ledger) for name, metric in table.BY_NAME.items() if not metric.buckets}
@@ -273,6 +275,10 @@ class Metrics:
         """A log could not keep up or could not be written. Each pair of labels is counted by one thread only."""
         self._counts[table.LINES_LOST.name].add((log, why), lines)
 
+    def compared(self, pool: str, backend: str, result: Compared) -> None:
+        """A greedy answer of a speculative engine was compared with that of a plain one, or could not be."""
+        self._counts[table.EQUIVALENCE_CHECKS.name].add((pool, backend, result))
+
     def scraped(self, event: Scraped) -> None:
         """A metrics page was read."""
         self._windows[event.backend].add(event.signals, event.now_s)
@@ -317,6 +323,10 @@ class Metrics:
                 for metric, value in _backend_values(backend, window, snapshot.now_s):
                     if value is not None:
                         gauges[metric.name][pool.name, backend.name] = [value]
+                finding = self.equivalence.get(backend.name)
+                if finding is not None:
+                    gauges[table.EQUIVALENCE_DIVERGED.name][pool.name, backend.name] = [finding.share]
+                    gauges[table.EQUIVALENCE_BROKEN.name][pool.name, backend.name] = [float(finding.broken)]
         return gauges
 
 

@@ -11,6 +11,7 @@ RELOADED = frozenset(
         "admin_key", "alias_policies", "aliases", "api_keys", "api_keys_file", "attempts_max", "baseline",
         "body_max_bytes", "client_body_timeout_s", "client_header_timeout_s", "client_keepalive_s", "connect_timeout_s",
         "cors_origins", "defaults", "drain_delay_s", "drain_timeout_s", "engine_failures_max", "engine_frozen_s",
+        "equivalence_action", "equivalence_divergence_max", "equivalence_interval_s", "equivalence_window",
         "extra_paths", "first_byte_timeout_s", "header_max_bytes", "idle_timeout_s", "log_level", "max_in_flight",
         "models", "models_interval_s", "policy", "policy_choices", "policy_header", "pools", "probe_failures_max",
         "probe_interval_s", "probe_timeout_s", "queue_max", "queue_timeout_s", "replicas", "scrape_interval_s",

@@ -20,6 +20,7 @@ from breakeven.api_keys import ApiKeys
 from breakeven.clock import Clock, monotonic_s, utc_now
 from breakeven.config import BackendAddress, Settings
 from breakeven.endpoints import EndpointTable
+from breakeven.equivalence_guard import EquivalenceGuard
 from breakeven.fleet import Drained, Ejection, Fleet, PoolSpec, Resumed
 from breakeven.inherited import NOTHING, Inherited
 from breakeven.key_file import keys_in_force
@@ -174,6 +175,7 @@ class Router:
             switch=self.switch_policy,
             tables=lambda: tables_document(self._tables.tables, self.metrics.tables_in_use),
         )
+        self._guard = EquivalenceGuard(settings, self._sights.snapshot, self.metrics, self._sights.apply)
         self.metrics.config_success_s = utc_now().timestamp()
         self._admin: AdminServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -219,7 +221,10 @@ class Router:
         admin = list(inherited.admin) or [bind(settings.admin_host, settings.admin_port, "admin_port")]
         self.admin_port = admin[0].getsockname()[1]
         self._admin = AdminServer(admin_app(self._sights), admin)
-        self._tasks = [asyncio.create_task(self._prober.run(), name="probes")]
+        self._tasks = [
+            asyncio.create_task(self._prober.run(), name="probes"),
+            asyncio.create_task(self._guard.run(), name="equivalence"),
+        ]
         try:
             self.port = await self._proxy.listen_at(await self._sockets_of(inherited))
         except (OSError, StartError) as error:
@@ -280,7 +285,9 @@ class Router:
         self._prober.reconfigure(addresses, rhythm_of(settings))
         for address in addresses:
             self._prober.on_health(address.name, self.fleet.health(address.name))
-        self._tables.reconfigure(settings.identities(), tables, strangers=(*plan.renewed, *plan.removed))
+        strangers = (*plan.renewed, *plan.removed)
+        self._tables.reconfigure(settings.identities(), tables, strangers)
+        self._guard.reconfigure(settings, strangers)
         self._match_tables()
         self._sights.models = settings.model_table()
         self._sights.endpoints = EndpointTable(settings.extra_paths)

@@ -97,11 +97,14 @@ async def under_load(port):
 
 
 async def counted(router):
-    """Whether every kind of request, and two scrapes under load, have left their mark on the metrics page."""
+    """Whether every kind of request, two scrapes under load and a comparison have left their mark on the metrics."""
     samples = await router.samples()
     found = ("breakeven_engine_acceptance_length", "breakeven_queue_wait_seconds_count")
-    return all(total(samples, name) for name in found) and all(
-        total(samples, "breakeven_requests_total", pool=pool) for pool in ("baseline", "speculative", "none")
+    compared = total(samples, "breakeven_equivalence_checks_total", result="same")
+    return (
+        bool(compared)
+        and all(total(samples, name) for name in found)
+        and all(total(samples, "breakeven_requests_total", pool=pool) for pool in ("baseline", "speculative", "none"))
     )
 
 
@@ -115,7 +118,8 @@ async def site(tmp_path_factory):
         }
         ports = {pool: int((await server.ready())[1]) for pool, server in started.items()}
         addresses = {pool: [f"http://127.0.0.1:{port}"] for pool, port in ports.items()}
-        router = Router(folder, {**addresses, "access_log": "off", "max_in_flight": 1, "shadow": "least_loaded"})
+        further = {"access_log": "off", "max_in_flight": 1, "shadow": "least_loaded", "equivalence_interval_s": 1}
+        router = Router(folder, {**addresses, **further})
         try:
             await router.start()
             await router.settled()

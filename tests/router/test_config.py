@@ -100,6 +100,13 @@ def test_that_k_follows_the_batch_is_known_where_the_engine_was_told_so() -> Non
     assert settings(**pool(kind="speculative", speculative_config=steps)).identities()[0].follows_batch
 
 
+def test_comparisons_are_never_so_frequent_that_they_are_a_load() -> None:
+    assert mistakes(baseline="http://a:1", equivalence_interval_s=0.5) == (
+        "equivalence_interval_s: expected 0 or at least 1 (from --equivalence-interval-s)",
+    )
+    assert settings(baseline="http://a:1", equivalence_interval_s=0).equivalence_interval_s == 0
+
+
 def test_tables_are_files_separated_by_commas() -> None:
     assert settings(baseline="http://a:1", tables="a.json, b").tables == [Path("a.json"), Path("b")]
 

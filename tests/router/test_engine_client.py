@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
+from breakeven import equivalence
 from breakeven.config import BackendAddress
 from breakeven.engine_client import JSON_BYTES_MAX, METRICS_BYTES_MAX, EngineClient, EngineError
 from breakeven.fleet import ProbeFailed, ProbeSucceeded
@@ -252,6 +253,37 @@ async def test_an_engine_that_fails_to_make_a_token_is_an_error(answer: Answer, 
     async with asked(timeout_s=0.1, v1_completions=answer) as (client, _):
         with pytest.raises(EngineError) as caught:
             await client.makes_token("m")
+    assert str(caught.value) == trouble
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        (b'{"choices": [{"text": "ab", "token_ids": [1, 2], "index": 0}]}', equivalence.Answer("ab", (1, 2))),
+        (b'{"choices": [{"text": "ab", "token_ids": null}]}', equivalence.Answer("ab")),
+        (b'{"choices": [{"text": "ab"}]}', equivalence.Answer("ab")),
+    ],
+)
+async def test_a_greedy_answer_has_ids_where_the_engine_tells_them(body: bytes, answer: equivalence.Answer) -> None:
+    async with asked(v1_completions=says(200, body)) as (client, engine):
+        assert await client.greedy_answer("m", "1 2", 8) == answer
+        assert engine.heads[0].startswith(b"POST /v1/completions HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "trouble"),
+    [
+        (says(400), "POST /v1/completions answered 400"),
+        (says(200, b'{"choices": []}'), "POST /v1/completions: no completion in the answer"),
+        (says(200, b'{"choices": [{"text": 3}]}'), "POST /v1/completions: no completion in the answer"),
+        (says(200, b"\xff"), "POST /v1/completions: no completion in the answer"),
+        (says(200, b"#" * (JSON_BYTES_MAX + 1)), f"POST /v1/completions answered more than {JSON_BYTES_MAX} bytes"),
+    ],
+)
+async def test_what_is_no_greedy_answer_is_an_error(answer: Answer, trouble: str) -> None:
+    async with asked(v1_completions=answer) as (client, _):
+        with pytest.raises(EngineError) as caught:
+            await client.greedy_answer("m", "1 2", 8)
     assert str(caught.value) == trouble
 
 

@@ -165,6 +165,21 @@ async def test_tables_that_cannot_be_used_stop_a_start_and_leave_a_running_route
 
 
 @pytest.mark.slow
+async def test_greedy_answers_are_compared_once_a_reload_wants_it() -> None:
+    answers = engine_of_the_table() | {"v1_completions": says(200, b'{"choices": [{"text": "a"}]}')}
+    async with scripted_engine(**answers) as plain, scripted_engine(**answers) as spec:
+        given = {
+            "baseline": f"http://127.0.0.1:{plain.port}",
+            "speculative": f"http://127.0.0.1:{spec.port}",
+            "models_interval_s": 0.02,
+        }
+        async with asyncio.timeout(20), running(**given) as (router, _):
+            await router.reload(settings(**given, equivalence_interval_s=1))
+            await plain.until_asked("/v1/completions", 2)
+    assert spec.times_asked("/v1/completions") >= 1
+
+
+@pytest.mark.slow
 async def test_a_stopping_router_is_not_ready_and_takes_no_new_connection() -> None:
     async with scripted_engine(health=says(200)) as engine, httpx.AsyncClient() as client:
         router = Router(settings(baseline=f"http://127.0.0.1:{engine.port}"), Recorder(None, utc_now))
