@@ -34,6 +34,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "demo": Subcommand("breakeven_bench.demo", "simulated engines, the router and a mixed load: what routing gains"),
     "overhead": Subcommand("breakeven_bench.overhead.command", "what a proxy costs: ours beside those installed"),
     "simulate": Subcommand("breakeven_bench.fleet_model.command", "policies on simulated fleets, at many rates"),
+    "replay": Subcommand("breakeven_bench.replay.command", "decide the lines of a journal again under other policies"),
     "install-vllm": Subcommand("breakeven_bench.vllm.install_command", "install real vLLM on this CPU, apart from all"),
     "real-pair": Subcommand("breakeven_bench.vllm.pair_command", "a real plain and a real EAGLE-3 engine, the router"),
     "real-curve": Subcommand("breakeven_bench.real_curve.command", "measure where speculation pays on real engines"),
