@@ -252,7 +252,16 @@ def prediction(chosen: PoolCost, others: Iterable[PoolCost]) -> Prediction | Non
         total=total,
         runner_up=None if runner_up is None else runner_up.target,
         runner_up_total=None if runner_up is None else runner_up.total,
+        table=_tables(chosen.profile, None if runner_up is None else runner_up.profile),
     )
+
+
+def _tables(chosen: PoolProfile | None, runner_up: PoolProfile | None) -> str | None:
+    """The measured tables that took part."""
+    first, second = (None if profile is None else profile.table for profile in (chosen, runner_up))
+    if second is None or second == first:
+        return first
+    return second if first is None else f"{first}+{second}"
 
 
 def least_loaded(pool: PoolView, request: RequestView, replicas: float) -> tuple[list[BackendView], list[float]]:

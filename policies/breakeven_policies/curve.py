@@ -108,6 +108,7 @@ def profile_of(
     acceptance: Mapping[str, Acceptance] | None = None,
     observations: float = 0.0,
     measured: bool = False,
+    table: str | None = None,
     visits: Mapping[str, float] | None = None,
 ) -> PoolProfile:
     """A pool's figures with everything precomputed that no request changes.
@@ -134,6 +135,7 @@ def profile_of(
         overall=overall,
         observations=observations,
         measured=measured,
+        table=table,
         visits={} if visits is None else visits,
     )
 

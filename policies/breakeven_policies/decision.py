@@ -64,7 +64,8 @@ class Prediction(Struct, frozen=True):
 
     `batch` is the number of sequences expected there without this request. `own_s` is the request's own time, `harm_s`
     the delay it causes to the others together, both in seconds; `total` is what was compared, in request-seconds where
-    the objective is latency. `runner_up` is the cheapest backend of another pool, None where there is none.
+    the objective is latency. `runner_up` is the cheapest backend of another pool, None where there is none. `table` is
+    the hash of the measured table that the figures of the two began with, several joined by +; None: there was none.
     """
 
     batch: float
@@ -76,6 +77,7 @@ class Prediction(Struct, frozen=True):
     total: float
     runner_up: "Target | None" = None
     runner_up_total: float | None = None
+    table: str | None = None
 
 
 class Target(Struct, frozen=True):

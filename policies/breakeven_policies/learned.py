@@ -45,7 +45,8 @@ class PoolProfile(Struct, frozen=True):
     `prefill_s`: seconds per prompt token. `slots`: sequences that run at once, None where nobody knows.
     `acceptance` holds classes and bands of classes (`workload`), `overall` all requests; None: unknown.
     `observations`: requests that the curve was corrected by, those of long ago counting less; `measured`: it began as
-    a measured table that fits the fleet. `visits`: requests of each class served there, measurable or not.
+    a measured table that fits the fleet, whose hash is `table`. `visits`: requests of each class served there,
+    measurable or not.
     """
 
     step_s: tuple[float, ...]
@@ -58,6 +59,7 @@ class PoolProfile(Struct, frozen=True):
     overall: Acceptance | None = None
     observations: float = 0.0
     measured: bool = False
+    table: str | None = None
     visits: Mapping[str, float] = {}
 
     @property

@@ -46,7 +46,7 @@ class PoolPrior(Struct, frozen=True):
     """What a measured table says of a pool: where learning begins. None: it does not say.
 
     `step_s`: seconds of an engine step by batch; `acceptance_lengths`: tokens per step by class (`workload`);
-    `acceptance_length`: of all of them; `draft_share`: see `PoolProfile`.
+    `acceptance_length`: of all of them; `draft_share`: see `PoolProfile`; `table`: its hash.
     """
 
     step_s: Curve
@@ -54,6 +54,7 @@ class PoolPrior(Struct, frozen=True):
     acceptance_length: float | None = None
     prefill_s: float | None = None
     draft_share: Curve | None = None
+    table: str | None = None
 
 
 class PoolFacts(Struct, frozen=True):
@@ -257,6 +258,7 @@ class _Pool:
             acceptance={} if accepts is None else accepts.by_class(),
             observations=self._steps.observations(now_s),
             measured=prior is not None,
+            table=None if prior is None else prior.table,
             visits={name: visits.weight_at(now_s) for name, visits in self._visits.items()},
         )
 

@@ -30,6 +30,7 @@ def prior_of(measurement: Measurement) -> PoolPrior | None:
         acceptance_length=_mean(measurement),
         prefill_s=measurement.prefill_s_per_prompt_token,
         draft_share=_draft_share(measurement),
+        table=measurement.hash,
     )
 
 

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-EXPOSED = b"x-request-id, x-breakeven-pool, x-breakeven-backend, x-breakeven-reason, x-breakeven-policy, retry-after"
+EXPOSED = (
+    b"x-request-id, x-breakeven-pool, x-breakeven-backend, x-breakeven-reason, x-breakeven-policy, x-breakeven-table,"
+    b" retry-after"
+)
 """Response headers that a script may read."""
 
 PREFLIGHT_AGE_S = 600

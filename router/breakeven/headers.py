@@ -44,6 +44,7 @@ RESPONSE_DROPPED = HOP_BY_HOP | {
     b"x-breakeven-policy",
     b"x-breakeven-pool",
     b"x-breakeven-reason",
+    b"x-breakeven-table",
     b"x-request-id",
 }
 """Written anew for the client."""
@@ -212,6 +213,11 @@ def why_lines(reason: str, policy: str | None) -> bytes:
     """The headers that say why an answer comes from where it comes; few combinations exist, each is written once."""
     line = f"x-breakeven-reason: {reason}\r\n"
     return (line if policy is None else f"{line}x-breakeven-policy: {policy}\r\n").encode()
+
+
+def table_line(table: str) -> bytes:
+    """The header that names the measured table which took part in a decision."""
+    return b"x-breakeven-table: %b\r\n" % table.encode()
 
 
 def error_lines(error: ApiError) -> bytes:

@@ -26,7 +26,7 @@ from breakeven.errors import ApiError, internal_error, no_backend, no_capable_po
 from breakeven.exchange import Exchange
 from breakeven.fields import Utf8Check
 from breakeven.fleet import Fleet
-from breakeven.headers import error_lines, usable_request_id, why_lines
+from breakeven.headers import error_lines, table_line, usable_request_id, why_lines
 from breakeven.lessons import lesson_for, with_workload
 from breakeven.listener import Listener
 from breakeven.metrics import Metrics
@@ -311,6 +311,9 @@ class Proxy:
         coded_body = None
         if decoded is not None and viewed.alias is None and request.headers.coding in GZIP:
             coded_body = request.body
+        lines = visit.lines
+        if route.prediction is not None and route.prediction.table is not None:
+            lines += table_line(route.prediction.table)
         shipment = Shipment(
             method=request.method,
             target=request.target,
@@ -320,7 +323,7 @@ class Proxy:
             decoded=decoded is not None,
             alias=viewed.alias,
             must_end=endpoint.marks_end,
-            lines=visit.lines,
+            lines=lines,
             answers_cors=visit.answers_cors,
             lesson=None if self._fleet.learning is None else lesson_for(viewed.request),
         )

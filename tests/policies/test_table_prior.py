@@ -3,6 +3,7 @@
 import pytest
 
 from breakeven_policies.curve import KNOTS
+from breakeven_policies.measured import short_hash
 from breakeven_policies.measurement import measurement_of
 from breakeven_policies.table_prior import prior_of
 from breakeven_policies.workload import BANDS
@@ -31,6 +32,7 @@ def test_a_plain_pool_has_steps_and_prefill_and_accepts_nothing():
     assert found.step_s.at(1) == 0.02
     assert found.step_s.at(8) == pytest.approx(0.027)
     assert found.prefill_s == pytest.approx(0.00025)
+    assert found.table == short_hash(table())
     assert (found.acceptance_lengths, found.acceptance_length, found.draft_share) == ({}, None, None)
 
 

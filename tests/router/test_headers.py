@@ -14,6 +14,7 @@ from breakeven.headers import (
     read_response_head,
     request_head,
     response_head,
+    table_line,
     unbuffered,
     usable_request_id,
     why_lines,
@@ -154,6 +155,10 @@ def test_only_what_was_asked_for_is_accepted(accepted: bytes | None, asked: bool
 def test_an_answer_says_why_and_by_which_policy_if_one_was_asked() -> None:
     assert why_lines("health", "threshold") == b"x-breakeven-reason: health\r\nx-breakeven-policy: threshold\r\n"
     assert why_lines("not_found", None) == b"x-breakeven-reason: not_found\r\n"
+
+
+def test_the_table_that_took_part_has_a_header() -> None:
+    assert table_line("0123456789ab") == b"x-breakeven-table: 0123456789ab\r\n"
 
 
 def test_a_phrase_loses_what_no_phrase_may_hold() -> None:

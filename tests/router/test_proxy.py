@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from breakeven.addresses import bound_sockets
 from breakeven.api_keys import ApiKeys
@@ -24,8 +25,10 @@ from breakeven.model_cards import ModelDirectory
 from breakeven.proxy import Proxy
 from breakeven.record import RequestRecord
 from breakeven.recorder import Recorder
-from breakeven_policies.decision import Decision
+from breakeven_policies.decision import AcceptanceSource, Decision, Prediction
 from breakeven_policies.policy import Policy
+from breakeven_policies.request import RequestView
+from breakeven_policies.snapshot import FleetSnapshot
 from tests.router.scripted_engine import ScriptedEngine, says, scripted_engine
 
 CHAT = "/v1/chat/completions"
@@ -444,3 +447,25 @@ async def test_where_a_journal_is_kept_a_request_carries_what_was_decided(tmp_pa
         await run.client.post(CHAT, json=BODY)
         await run.client.post(CHAT, json={**BODY, "model": "nope"})
         assert [record.considered and record.considered.decision.policy for record in finished] == ["threshold"] * 2
+
+
+@dataclass
+class Predicts:
+    """A policy whose decisions began with that table."""
+
+    policy: Policy
+    table: str | None
+
+    name = "predicts"
+
+    def decide(self, request: RequestView, fleet: FleetSnapshot) -> Decision:
+        prediction = Prediction(1.0, 0.02, 1.0, AcceptanceSource.PLAIN, 1.0, 0.0, 1.0, table=self.table)
+        return replace(self.policy.decide(request, fleet), prediction=prediction)
+
+
+async def test_an_answer_names_the_table_only_where_one_took_part(run: Running) -> None:
+    assert "x-breakeven-table" not in (await run.client.post(CHAT, json=BODY)).headers
+    static = run.policy.current
+    for table in (None, "0123456789ab"):
+        run.policy.current = Predicts(static, table)
+        assert (await run.client.post(CHAT, json=BODY)).headers.get("x-breakeven-table") == table
