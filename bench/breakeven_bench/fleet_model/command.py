@@ -14,11 +14,20 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from breakeven_bench.arguments import count, rates
-from breakeven_bench.fleet_model.arms import Arm, arms_of
+from breakeven_bench.fleet_model.arms import Arm, arms_of, scenarios_of
 from breakeven_bench.fleet_model.outcome import Outcome
 from breakeven_bench.fleet_model.page import page, replaced
 from breakeven_bench.fleet_model.pairs import PAIRS, Pair
-from breakeven_bench.fleet_model.result import SCHEMA_VERSION, Capacity, Provenance, Study, decode, encode, row_of
+from breakeven_bench.fleet_model.result import (
+    SCHEMA_VERSION,
+    Capacity,
+    Provenance,
+    Study,
+    decode,
+    encode,
+    row_of,
+    together,
+)
 from breakeven_bench.fleet_model.study import CapacityCell, Cell, Extent, capacity, run_cell
 from breakeven_bench.fleet_model.trace import read_trace
 from breakeven_bench.fleet_model.traffic import Asked
@@ -33,6 +42,9 @@ SAY_EVERY_S = 10.0
 
 TRACE_RATES = (0.5, 1.5, 3.0)
 """Requests per second for two engines: idle, busy, and nearly all that the best fleet carries of such long prompts."""
+
+SCENARIO_WORLD = "falls"
+"""The world of traces and of worse conditions: the user's."""
 
 TRACE_REQUESTS_MAX = 20_000
 """More than the hour of the published trace holds."""
@@ -57,8 +69,8 @@ examples:
       and the highest rate that each carries: 95 % within 2 s to the first token and 50 ms per token
   breakeven-bench simulate --trace trace.csv --world falls
       the requests of a production trace (TIMESTAMP,ContextTokens,GeneratedTokens), stretched to each rate
-  breakeven-bench simulate --from docs/data/policies.json
-      the tables of a result, without simulating
+  breakeven-bench simulate --from docs/data/policies/*.json
+      the tables of results, without simulating
 """
 
 Answer = TypeVar("Answer")
@@ -81,21 +93,29 @@ def add_parser(subparsers: "argparse._SubParsersAction[Any]") -> None:
     parser.add_argument("--rates", type=rates, metavar="R,R,...", help="requests/s per two engines (eight, 0.5 to 12)")
     parser.add_argument("--arms", type=_names, metavar="NAMES", help="some of the arms (all)")
     parser.add_argument(
-        "--requests", type=count, default=1000, metavar="N", help="N warm up, three times N are judged (%(default)s)"
+        "--requests", type=count, default=1000, metavar="N", help="three times so many are judged (%(default)s)"
     )
+    parser.add_argument("--warm-up", type=count, default=1000, metavar="N", help="after so many others (%(default)s)")
     parser.add_argument("--seed", type=count, default=1, metavar="N", help="of everything drawn (%(default)s)")
     parser.add_argument("--capacity", action="store_true", help="also seek the highest rate that each arm carries")
+    parser.add_argument(
+        "--scenarios",
+        action="store_true",
+        help="also breakeven without a table, with a wrong one, and in four replicas (in the world falls)",
+    )
     parser.add_argument("--trace", type=Path, metavar="FILE", help="also simulate the requests of this trace")
     parser.add_argument("--jobs", type=count, default=2, metavar="N", help="processes (%(default)s)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="keep the result as JSON")
     parser.add_argument("--page", type=Path, metavar="FILE", help="renew the tables between the markers of this page")
-    parser.add_argument("--from", type=Path, metavar="FILE", dest="source", help="show this result; simulate nothing")
+    parser.add_argument(
+        "--from", type=Path, nargs="+", metavar="FILE", dest="source", help="show these results; simulate nothing"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Simulate, or read what was, and show it; 0 whoever is faster."""
     try:
-        study = _simulated(args) if args.source is None else decode(args.source.read_bytes())
+        study = together(decode(source.read_bytes()) for source in args.source) if args.source else _simulated(args)
         text = page(study)
         if args.page is not None:
             args.page.write_text(replaced(args.page.read_text(encoding="utf-8"), text), encoding="utf-8")
@@ -110,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _simulated(args: argparse.Namespace) -> Study:
-    extent = Extent(args.requests, args.requests, args.seed)
+    extent = Extent(args.requests, args.warm_up, args.seed)
     arms = {pair.name: _arms(pair, args.arms) for pair in args.pair}
     if not any(arms.values()):
         known = dict.fromkeys(arm.name for pair in args.pair for arm in arms_of(pair))
@@ -131,7 +151,8 @@ def _simulated(args: argparse.Namespace) -> Study:
     carried = [Capacity(pair, cell.world, cell.arm.name, round(capacities[cell], 3)) for pair, cell in asked]
     titles = {pair.name: pair.title for pair in args.pair}
     titles |= {arm.name: arm.title for each in arms.values() for arm in each}
-    study = Study(SCHEMA_VERSION, _provenance(args), titles, tuple(rows), tuple(carried))
+    titles |= {arm.name: arm.title for pair in args.pair for arm in scenarios_of(pair)} if args.scenarios else {}
+    study = Study(SCHEMA_VERSION, (_provenance(args),), titles, tuple(rows), tuple(carried))
     if args.out is not None:
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_bytes(encode(study))
@@ -148,13 +169,14 @@ def _places(
         mixed = pair.rates if args.rates is None else tuple(rate * scale for rate in args.rates)
         traced = tuple(rate * scale for rate in (TRACE_RATES if args.rates is None else args.rates))
         for world in args.world:
+            worse = scenarios_of(pair) if args.scenarios and world == SCENARIO_WORLD else ()
             for rate in mixed:
-                for arm in arms[pair.name]:
+                for arm in (*arms[pair.name], *worse):
                     yield (pair.name, world, "mixed"), rate, Cell(arm, world, rate)
         if args.trace is not None:
             for rate in traced:
                 for arm in arms[pair.name]:
-                    yield (pair.name, "falls", "trace"), rate, Cell(arm, "falls", rate, trace=True)
+                    yield (pair.name, SCENARIO_WORLD, "trace"), rate, Cell(arm, SCENARIO_WORLD, rate, trace=True)
 
 
 def _capacities(args: argparse.Namespace, arms: dict[str, tuple[Arm, ...]]) -> list[tuple[str, CapacityCell]]:
@@ -202,12 +224,13 @@ def _provenance(args: argparse.Namespace) -> Provenance:
     words += ["--world", ",".join(args.world)]
     words += ["--rates", ",".join(f"{rate:g}" for rate in args.rates)] if args.rates else []
     words += ["--arms", ",".join(args.arms)] if args.arms else []
-    words += ["--requests", str(args.requests), "--seed", str(args.seed)]
+    words += ["--requests", str(args.requests), "--warm-up", str(args.warm_up), "--seed", str(args.seed)]
+    words += ["--scenarios"] * args.scenarios
     words += ["--capacity"] * args.capacity
     words += ["--trace", args.trace.name] if args.trace else []
     trace = None if args.trace is None else args.trace.name
     today = date.today().isoformat()  # noqa: DTZ011  # a day on a page
-    return Provenance(shlex.join(words), version("breakeven"), today, args.requests, args.requests, args.seed, trace)
+    return Provenance(shlex.join(words), version("breakeven"), today, args.requests, args.warm_up, args.seed, trace)
 
 
 def _arms(pair: Pair, wanted: tuple[str, ...] | None) -> tuple[Arm, ...]:

@@ -3,11 +3,13 @@
 from breakeven_bench.fleet_model.result import Provenance, Study
 from breakeven_bench.fleet_model.table import (
     POLICY,
+    SCENARIO,
     WORSE_MAX,
     capacity_table,
     latency_table,
     loss_sentences,
     margin_table,
+    scenario_table,
 )
 
 BEGIN = "<!-- results of breakeven-bench simulate: written by the command, not by hand -->"
@@ -16,10 +18,12 @@ END = "<!-- end of results -->"
 
 def page(study: Study) -> str:
     """Everything, the verdicts before the figures."""
-    parts = [_origin(study.provenance)]
+    parts = [_origin(provenance) for provenance in study.provenance]
     if any(row.arm == POLICY for row in study.rows):
         parts += [f"### Where `{POLICY}` loses", *_list(loss_sentences(study))]
         parts += [f"### `{POLICY}` against the best of the others", margin_table(study)]
+    if any(row.arm.startswith(SCENARIO) for row in study.rows):
+        parts += [f"### `{POLICY}` in worse conditions, after the warm-up", scenario_table(study)]
     if study.capacities:
         parts += ["### The highest rate carried, requests per second", capacity_table(study)]
     for pair, world, load in study.places():
@@ -47,7 +51,7 @@ def between_markers(text: str) -> str:
 def _origin(provenance: Provenance) -> str:
     trace = "" if provenance.trace is None else f" The trace is {provenance.trace}."
     return (
-        f"`{provenance.command}`, {provenance.date}. Simulated, not measured: {3 * provenance.requests:,} requests for "
+        f"`{provenance.command}`, {provenance.date}: simulated, not measured, {3 * provenance.requests:,} requests for "
         f"each figure, after {provenance.warm_up:,} that warm up. A mean that grows with the run is called "
         f"unstable. Differences below {WORSE_MAX:.0%} are not told apart.{trace}"
     )

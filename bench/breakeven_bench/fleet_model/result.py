@@ -51,7 +51,7 @@ class Study(Struct, frozen=True):
     """Everything that the tables are made of. `titles` names every arm and every pair for people."""
 
     schema: int
-    provenance: Provenance
+    provenance: tuple[Provenance, ...]
     titles: dict[str, str]
     rows: tuple[Row, ...]
     capacities: tuple[Capacity, ...] = ()
@@ -71,6 +71,24 @@ class Study(Struct, frozen=True):
     def places(self) -> list[tuple[str, str, str]]:
         """Pairs, worlds and loads that there are rows of, in order."""
         return list(dict.fromkeys((row.pair, row.world, row.load) for row in self.rows))
+
+
+def together(studies: Iterable[Study]) -> Study:
+    """Several studies as one; ValueError where two have figures of one place."""
+    rows: list[Row] = []
+    carried: list[Capacity] = []
+    provenance: list[Provenance] = []
+    titles: dict[str, str] = {}
+    for study in studies:
+        common = {(row.pair, row.world, row.load) for row in rows} & set(study.places())
+        if common:
+            message = f"two results have figures of {', '.join(min(common))}"
+            raise ValueError(message)
+        rows += study.rows
+        carried += study.capacities
+        provenance += study.provenance
+        titles |= study.titles
+    return Study(SCHEMA_VERSION, tuple(provenance), titles, tuple(rows), tuple(carried))
 
 
 def row_of(place: tuple[str, str, str], rate: float, arm: str, outcome: Outcome) -> Row:

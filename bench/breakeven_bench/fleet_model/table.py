@@ -10,7 +10,8 @@ TOLD = "told"
 EQUAL = "equal-"
 """What the names of equal-hardware arms begin with; they stand beside every figure and are no rivals on the pools."""
 
-NO_RIVALS = (POLICY, TOLD)
+SCENARIO = f"{POLICY}-"
+"""What the names of arms begin with that are the policy in worse conditions."""
 
 WORSE_MAX = 0.03
 """A mean that is worse by more than this is named a loss."""
@@ -136,6 +137,31 @@ def margin_table(study: Study, policy: str = POLICY) -> str:
     return markdown(head, rows)
 
 
+def scenario_table(study: Study) -> str:
+    """The policy in worse conditions against itself: for each fleet and condition the worst rate and the mean."""
+    rows = []
+    for place in study.places():
+        found: dict[str, list[tuple[float, float]]] = {}
+        drowned_in: dict[str, int] = {}
+        for rate, arms in study.of(*place).items():
+            usual = _stable(arms.get(POLICY))
+            for name, row in arms.items():
+                if usual is None or not name.startswith(SCENARIO):
+                    continue
+                worse = _stable(row)
+                if worse is None:
+                    drowned_in[name] = drowned_in.get(name, 0) + 1
+                else:
+                    found.setdefault(name, []).append((worse / usual - 1.0, rate))
+        for name, margins_here in found.items():
+            worst, rate = max(margins_here)
+            mean = sum(margin for margin, _ in margins_here) / len(margins_here)
+            cells = [study.titles.get(place[0], place[0]), study.titles.get(name, name)]
+            rows.append([*cells, f"{_percent(worst)} at {rate:g}", _percent(mean), str(drowned_in.get(name, 0))])
+    head = ["fleet", "condition", "worst rate against the usual", "mean over the rates", "rates at which it drowned"]
+    return markdown(head, rows)
+
+
 def loss_sentences(study: Study, policy: str = POLICY) -> list[str]:
     """Every loss in words; none: one sentence that says so."""
     sentences = [
@@ -165,7 +191,8 @@ def _stable(row: Row | None) -> float | None:
 
 
 def _rival(arms: dict[str, Row], policy: str) -> tuple[str, float] | None:
-    return _best(arms, lambda name: name not in (*NO_RIVALS, policy) and not name.startswith(EQUAL))
+    no_rivals = (EQUAL, TOLD, POLICY, policy)
+    return _best(arms, lambda name: not name.startswith(no_rivals))
 
 
 def _best(arms: dict[str, Row], allowed: Callable[[str], bool]) -> tuple[str, float] | None:

@@ -11,7 +11,7 @@ def row(rate, arm, mean_s, stable=True, load="mixed", world="falls"):
 
 
 def study(*rows, capacities=(), **changes):
-    return Study(SCHEMA_VERSION, PROVENANCE, TITLES | changes, rows, tuple(capacities))
+    return Study(SCHEMA_VERSION, (PROVENANCE,), TITLES | changes, rows, tuple(capacities))
 
 
 WON = study(

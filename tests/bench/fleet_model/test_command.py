@@ -8,7 +8,7 @@ from breakeven_bench.fleet_model.page import BEGIN, END
 from breakeven_bench.fleet_model.result import decode, encode
 from tests.bench.fleet_model.studies import WON
 
-TINY = ["simulate", "--requests", "4", "--rates", "1", "--jobs", "1"]
+TINY = ["simulate", "--requests", "4", "--warm-up", "4", "--rates", "1", "--jobs", "1"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_study_is_simulated_in_other_processes_kept_and_shown(tmp_path, capsys
         "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.0,10,5\n2023-11-16 18:15:47.0,10,5\n"
     )
     out = tmp_path / "deep" / "r.json"
-    arms = ["--arms", "threshold,equal-k3", "--capacity", "--trace", str(trace), "--out", str(out)]
+    arms = ["--arms", "threshold,equal-k3", "--capacity", "--scenarios", "--trace", str(trace), "--out", str(out)]
     assert main([*TINY, "--pair", "plain-k5,plain-k3", *arms]) == 0
     said = capsys.readouterr()
     study = decode(out.read_bytes())
@@ -76,6 +76,7 @@ def test_a_study_is_simulated_in_other_processes_kept_and_shown(tmp_path, capsys
     assert set(study.capacity_of("plain-k5", "falls")) == {"threshold", "equal-k3"}
     assert "simulate --pair plain-k5,plain-k3 --world falls --rates 1 --arms threshold,equal-k3" in said.out
     assert "--trace trace.csv" in said.out
+    assert "breakeven-cold" in study.of("plain-k5", "falls", "mixed")[1.0]
     assert "simulated, about" in said.err
 
 
@@ -97,3 +98,4 @@ class _Args:
     world = ("falls",)
     rates = None
     trace = None
+    scenarios = False

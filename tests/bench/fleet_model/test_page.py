@@ -24,7 +24,7 @@ def test_where_the_policy_loses_stands_before_all_figures():
     assert (
         text.index("loses") < text.index("against the best") < text.index("highest rate") < text.index("Mean seconds")
     )
-    assert text.startswith("`breakeven-bench simulate --pair plain-k5`, 2026-12-01.")
+    assert text.startswith("`breakeven-bench simulate --pair plain-k5`, 2026-12-01: simulated")
 
 
 def test_a_study_without_the_policy_has_figures_only():
@@ -36,4 +36,10 @@ def test_a_study_without_the_policy_has_figures_only():
 
 def test_a_trace_is_named():
     provenance = PROVENANCE.__class__("c", "v", "d", 1, 1, 1, "trace.csv")
-    assert "The trace is trace.csv." in page(WON.__class__(1, provenance, {}, ()))
+    assert "The trace is trace.csv." in page(WON.__class__(1, (provenance,), {}, ()))
+
+
+def test_worse_conditions_have_a_table_of_their_own():
+    text = page(study(row(1.0, "breakeven", 2.0), row(1.0, "breakeven-cold", 2.1)))
+    assert "in worse conditions" in text
+    assert "worse conditions" not in page(WON)

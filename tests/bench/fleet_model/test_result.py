@@ -5,8 +5,8 @@ import json
 import pytest
 
 from breakeven_bench.fleet_model.outcome import Outcome
-from breakeven_bench.fleet_model.result import decode, encode, row_of
-from tests.bench.fleet_model.studies import WON
+from breakeven_bench.fleet_model.result import decode, encode, row_of, together
+from tests.bench.fleet_model.studies import WON, row, study
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,14 @@ def test_a_row_keeps_no_more_digits_than_it_is_worth_and_unknown_stays_unknown()
     kept = row_of(("p", "w", "mixed"), 2.0, "a", outcome)
     assert (kept.mean_s, kept.within, kept.growth, kept.stable) == (1.2346, 0.9877, 0.0123, True)
     assert row_of(("p", "w", "mixed"), 2.0, "a", Outcome(None, 0.0, 0.0, True, 0, {})).mean_s is None
+
+
+def test_results_of_several_commands_become_one_unless_they_say_different_things_of_one_place():
+    other = study(row(1.0, "threshold", 2.0, world="flat"), extra="another")
+    both = together([WON, other])
+    assert both.places() == [*WON.places(), *other.places()]
+    assert len(both.provenance) == 2
+    assert both.titles["extra"] == "another"
+    assert both.capacities == WON.capacities
+    with pytest.raises(ValueError, match="two results have figures of pair, falls, mixed"):
+        together([WON, WON])

@@ -9,6 +9,7 @@ from breakeven_bench.fleet_model.table import (
     losses,
     margin_table,
     margins,
+    scenario_table,
 )
 from tests.bench.fleet_model.studies import WON, row, study
 
@@ -66,3 +67,22 @@ def test_of_the_arms_that_use_one_pool_the_best_is_shown():
     assert table[2] == "| plain + k=5 | falls | 3.50 | 4.00 | 8.00 |"
     other = [*WON.capacities, WON.capacities[2].__class__("pair", "flat", "threshold", 1.0)]
     assert "| plain + k=5 | flat | – | 1.00 | – |" in capacity_table(study(capacities=other))
+
+
+def test_worse_conditions_are_compared_with_the_usual_ones_and_drowning_is_counted():
+    worse = study(
+        row(1.0, "breakeven", 2.0),
+        row(1.0, "breakeven-cold", 2.2),
+        row(2.0, "breakeven", 3.0),
+        row(2.0, "breakeven-cold", 3.0),
+        row(3.0, "breakeven", 4.0),
+        row(3.0, "breakeven-cold", 9.0, stable=False),
+        row(4.0, "breakeven", 9.0, stable=False),
+        row(4.0, "breakeven-cold", 4.0),
+    )
+    assert scenario_table(worse).splitlines()[2:] == ["| plain + k=5 | breakeven-cold | +10.0% at 1 | +5.0% | 1 |"]
+
+
+def test_the_policy_in_worse_conditions_is_not_its_own_rival():
+    (margin,) = margins(study(row(1.0, "breakeven", 2.0), row(1.0, "breakeven-cold", 1.0), row(1.0, "threshold", 2.5)))
+    assert margin.rival == "threshold"
