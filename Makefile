@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz help install demo install-vllm real-pair real-curve test test-vllm chaos million idle-streams lint types contracts check format lock lock-vllm clean
+.PHONY: fuzz help install demo install-vllm real-pair real-curve test test-vllm chaos million idle-streams policy-study lint types contracts check format lock lock-vllm clean
 
 help:  ## say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -51,6 +51,13 @@ million: install  ## a million requests on one worker: nothing may grow (minutes
 
 idle-streams: install  ## 9,000 streams at once: what one costs in memory (a minute; ARGS="--streams 1000")
 	@$(BIN)/python -m tests.system.endurance.idle_streams $(ARGS)
+
+policy-study: install  ## judge the policies on simulated fleets and renew policies/README.md (an hour; ARGS="--trace FILE")
+	@for world in falls flat domain drifts long; do \
+	  for pair in plain-k5 plain-k3 plain-dynamic two-k3 four-pools; do echo "$$world $$pair" >&2; \
+	    $(BIN)/breakeven-bench simulate --pair $$pair --world $$world --capacity --scenarios $(ARGS) \
+	      --out docs/data/policies/$$pair-$$world.json >/dev/null || exit 1; done; done
+	@$(BIN)/breakeven-bench simulate --from docs/data/policies/*.json --page policies/README.md >/dev/null
 
 lint: install  ## ruff: style, bugs, banned calls
 	$(BIN)/ruff check .

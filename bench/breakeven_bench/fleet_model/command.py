@@ -173,7 +173,7 @@ def _places(
             for rate in mixed:
                 for arm in (*arms[pair.name], *worse):
                     yield (pair.name, world, "mixed"), rate, Cell(arm, world, rate)
-        if args.trace is not None:
+        if args.trace is not None and SCENARIO_WORLD in args.world:
             for rate in traced:
                 for arm in arms[pair.name]:
                     yield (pair.name, SCENARIO_WORLD, "trace"), rate, Cell(arm, SCENARIO_WORLD, rate, trace=True)
@@ -227,8 +227,8 @@ def _provenance(args: argparse.Namespace) -> Provenance:
     words += ["--requests", str(args.requests), "--warm-up", str(args.warm_up), "--seed", str(args.seed)]
     words += ["--scenarios"] * args.scenarios
     words += ["--capacity"] * args.capacity
-    words += ["--trace", args.trace.name] if args.trace else []
-    trace = None if args.trace is None else args.trace.name
+    trace = args.trace.name if args.trace is not None and SCENARIO_WORLD in args.world else None
+    words += ["--trace", trace] if trace else []
     today = date.today().isoformat()  # noqa: DTZ011  # a day on a page
     return Provenance(shlex.join(words), version("breakeven"), today, args.requests, args.warm_up, args.seed, trace)
 

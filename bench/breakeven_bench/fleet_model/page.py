@@ -1,5 +1,7 @@
 """The tables of a study as a part of a page, between two markers, so that they can be renewed in place."""
 
+from collections.abc import Sequence
+
 from breakeven_bench.fleet_model.result import Provenance, Study
 from breakeven_bench.fleet_model.table import (
     POLICY,
@@ -18,7 +20,7 @@ END = "<!-- end of results -->"
 
 def page(study: Study) -> str:
     """Everything, the verdicts before the figures."""
-    parts = [_origin(provenance) for provenance in study.provenance]
+    parts = [_origin(study.provenance)]
     if any(row.arm == POLICY for row in study.rows):
         parts += [f"### Where `{POLICY}` loses", *_list(loss_sentences(study))]
         parts += [f"### `{POLICY}` against the best of the others", margin_table(study)]
@@ -48,12 +50,21 @@ def between_markers(text: str) -> str:
     return text.partition(BEGIN)[2].partition(END)[0].strip()
 
 
-def _origin(provenance: Provenance) -> str:
+def _origin(provenance: Sequence[Provenance]) -> str:
+    """How the figures came about: one command in full, of several what they have in common or not."""
+    if len(provenance) == 1:
+        return f"`{provenance[0].command}`, {provenance[0].date}. {_extent(provenance[0])}"
+    days = dict.fromkeys(each.date for each in provenance)
+    extents = dict.fromkeys(map(_extent, provenance))
+    return f"{len(provenance)} runs of `breakeven-bench simulate`, {', '.join(days)}. {' '.join(extents)}"
+
+
+def _extent(provenance: Provenance) -> str:
     trace = "" if provenance.trace is None else f" The trace is {provenance.trace}."
     return (
-        f"`{provenance.command}`, {provenance.date}: simulated, not measured, {3 * provenance.requests:,} requests for "
-        f"each figure, after {provenance.warm_up:,} that warm up. A mean that grows with the run is called "
-        f"unstable. Differences below {WORSE_MAX:.0%} are not told apart.{trace}"
+        f"Simulated, not measured: {3 * provenance.requests:,} requests for each figure, after "
+        f"{provenance.warm_up:,} that warm up, seed {provenance.seed}. A mean that grows with the run is called unstable. Differences below "
+        f"{WORSE_MAX:.0%} are not told apart.{trace}"
     )
 
 

@@ -24,7 +24,7 @@ def test_where_the_policy_loses_stands_before_all_figures():
     assert (
         text.index("loses") < text.index("against the best") < text.index("highest rate") < text.index("Mean seconds")
     )
-    assert text.startswith("`breakeven-bench simulate --pair plain-k5`, 2026-12-01: simulated")
+    assert text.startswith("`breakeven-bench simulate --pair plain-k5`, 2026-12-01. Simulated")
 
 
 def test_a_study_without_the_policy_has_figures_only():
@@ -43,3 +43,10 @@ def test_worse_conditions_have_a_table_of_their_own():
     text = page(study(row(1.0, "breakeven", 2.0), row(1.0, "breakeven-cold", 2.1)))
     assert "in worse conditions" in text
     assert "worse conditions" not in page(WON)
+
+
+def test_several_commands_are_told_in_one_line():
+    several = WON.__class__(1, (PROVENANCE, PROVENANCE), {}, ())
+    text = page(several)
+    assert text.startswith("2 runs of `breakeven-bench simulate`, 2026-12-01. Simulated, not measured: 3,000 requests")
+    assert text.count("Simulated") == 1
