@@ -257,6 +257,17 @@ ROWS = (
                 (Query("max by (instance) (breakeven_config_last_success_timestamp_seconds * 1000)", "{{instance}}"),),
             ),
             Panel(
+                "Certificates expire",
+                "dateTimeFromNow",
+                "Those of the router (pool none) and those by which it meets engines; nothing where there is no TLS.",
+                (
+                    Query(
+                        "min by (pool, setting) (breakeven_certificate_expiry_timestamp_seconds * 1000)",
+                        "{{pool}} {{setting}}",
+                    ),
+                ),
+            ),
+            Panel(
                 "Policy",
                 "short",
                 "By how many routers each is in force, and whether one was switched to (PUT /policy) that is not the "

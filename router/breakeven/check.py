@@ -5,9 +5,10 @@ A problem is something that will fail requests or mislead routing; a warning is 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from enum import StrEnum
 
+from breakeven.certificate_dates import Certificate
 from breakeven.config import PoolConfig, Settings
 from breakeven.config_sources import did_you_mean
 from breakeven.config_values import parse_address
@@ -24,6 +25,13 @@ SHORT_DRAFTS = frozenset(("ngram", "suffix", "unknown"))
 
 DRAFT_TOLERANCE = 0.5
 """Tokens. Drafts are cut short near the end of the context, which takes little off a mean over thousands of steps."""
+
+DAY_S = 86_400.0
+
+EXPIRES_SOON_S = 14 * DAY_S
+"""Whoever renews by machine does so a month before (ACME clients; cert-manager a third of the life); this late it has
+failed, and a person has two weeks.
+"""
 
 
 class Severity(StrEnum):
@@ -153,6 +161,20 @@ def match_lines(settings: Settings, tables: Iterable[Table], reports: Iterable[E
             views.append(BackendView(name, signals=report.signals))
         pools.append(PoolView(pool.name, pool.kind, tuple(views)))
     return [match.line() for match in book.match(FleetSnapshot(0.0, tuple(pools)), today)]
+
+
+def judge_certificates(certificates: Iterable[Certificate], now_s: float) -> list[Finding]:
+    """Which of them have expired at this Unix time, and which soon will have."""
+    findings = []
+    for each in certificates:
+        name = each.setting if each.pool is None else f"{each.pool}: {each.setting}"
+        left_s = each.expires_s - now_s
+        day = datetime.fromtimestamp(each.expires_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        if left_s <= 0:
+            findings.append(_problem(f"{name}: expired on {day}: handshakes with it fail"))
+        elif left_s < EXPIRES_SOON_S:
+            findings.append(_warning(f"{name}: expires on {day}, in {left_s // DAY_S:.0f} days"))
+    return findings
 
 
 def _twice(pools: Iterable[PoolConfig]) -> Iterable[Finding]:

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Callable
 from datetime import date
 
+from breakeven.certificates import certificates_of
 from breakeven.check import (
     EngineReport,
     Severity,
     engines_table,
+    judge_certificates,
     judge_engines,
     judge_names,
     judge_settings,
@@ -35,6 +37,7 @@ def check(settings: Settings, *, probe: bool, say: Callable[[str], object], toda
     keys_in_force(settings)
     client_context(settings)
     require_engine_files(settings)
+    findings += judge_certificates(certificates_of(settings), utc_now().timestamp())
     tables = tables_in_force(settings)
     findings += judge_tables(tables if settings.tables else (), today)
     for line in settings_table(settings) + tables_table(tables):

@@ -175,6 +175,11 @@ SHADOW_REGRET_KNOWN = Metric(
 POLICY_SWITCHED = Metric(
     "breakeven_policy_switched", _GAUGE, "1 where another policy than the configured one was switched to (PUT /policy)."
 )
+CERTIFICATE_EXPIRY = Metric(
+    "breakeven_certificate_expiry_timestamp_seconds", _GAUGE,
+    "When the certificate of a setting expires, Unix time; pool is none for the router's own settings.",
+    ("pool", "setting"),
+)  # fmt: skip
 POLICY_INFO = Metric(
     "breakeven_policy_info", _GAUGE, "1 for the policy in force, and the measured tables that pools are known by.",
     ("policy", "table_hash"),
@@ -205,7 +210,7 @@ TABLE = (
     ATTEMPTS, READY, DRAINING, HEALTH_CHANGES, EJECTIONS, PROBE_FAILURES, SCRAPE_FAILURES, ENGINE_RUNNING,
     ENGINE_WAITING, ENGINE_KV_USAGE, ENGINE_ACCEPTANCE_LENGTH, ENGINE_ACCEPTANCE_RATIO, ENGINE_SIGNAL_AGE, LINES_LOST,
     CLIENT_CONNECTIONS, QUEUED, QUEUE_WAIT, SHORTAGES, WORKER_RESTARTS, CONFIG_RELOADS, CONFIG_SUCCESS,
-    SHADOW_DECISIONS, SHADOW_SECONDS, SHADOW_REGRET, SHADOW_REGRET_KNOWN,
+    CERTIFICATE_EXPIRY, SHADOW_DECISIONS, SHADOW_SECONDS, SHADOW_REGRET, SHADOW_REGRET_KNOWN,
     POLICY_INFO, POLICY_SWITCHED, TABLE_APPLIES,
     EQUIVALENCE_CHECKS, EQUIVALENCE_DIVERGED, EQUIVALENCE_BROKEN, BUILD_INFO,
 )  # fmt: skip

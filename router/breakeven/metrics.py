@@ -7,7 +7,7 @@ family at a time, so that relays run in between.
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import accumulate
 
@@ -18,6 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from breakeven import metric_table as table
+from breakeven.certificate_dates import Certificate
 from breakeven.equivalence import Finding
 from breakeven.fleet import PoolSpec, Scraped
 from breakeven.ledger import Labels, Ledger, totals
@@ -112,6 +113,7 @@ class Metrics:
         self._cells = ledger.cells
         self._others = others
         self.config_success_s = 0.0
+        self.certificates: Sequence[Certificate] = ()
         self.policy_switched = False
         self.tables_in_use: tuple[Match, ...] = ()
         self.equivalence: Mapping[str, Finding] = {}
@@ -315,6 +317,9 @@ class Metrics:
             (match.pool, match.hash, match.why): [float(match.measurement is not None)] for match in self.tables_in_use
         }
         gauges[table.CONFIG_SUCCESS.name] = {(): [self.config_success_s]}
+        gauges[table.CERTIFICATE_EXPIRY.name] = {
+            (each.pool or NONE, each.setting): [each.expires_s] for each in self.certificates
+        }
         gauges[table.BUILD_INFO.name] = {(version("breakeven"),): [1.0]}
         for pool in snapshot.pools:
             for backend in pool.backends:

@@ -8,7 +8,9 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from breakeven.check import judge_settings
+from breakeven.certificates import certificates_of
+from breakeven.check import judge_certificates, judge_settings
+from breakeven.clock import utc_now
 from breakeven.config import Settings
 from breakeven.config_sources import ConfigError
 from breakeven.metric_table import ReloadResult
@@ -96,6 +98,7 @@ class Reloader:
             LOG.info("configuration reloaded: %s", line)
         for name in plan.waiting:
             LOG.warning("%s has changed: that takes a restart", name)
-        for finding in judge_settings(plan.settings):
+        certificates = await asyncio.to_thread(certificates_of, plan.settings)
+        for finding in [*judge_settings(plan.settings), *judge_certificates(certificates, utc_now().timestamp())]:
             LOG.warning("%s", finding.text)
         return ReloadResult.SUCCESS

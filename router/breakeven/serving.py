@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from breakeven.check import judge_settings
+from breakeven.certificates import certificates_of
+from breakeven.check import judge_certificates, judge_settings
 from breakeven.clock import utc_now
 from breakeven.config import Settings
 from breakeven.early_signals import let_through
@@ -76,7 +77,8 @@ async def serve(
         loop.add_signal_handler(signal.SIGHUP, reloader.ask)
         loop.add_signal_handler(signal.SIGUSR2, takeover.ask)
         let_through()
-        for finding in judge_settings(settings):
+        router.metrics.certificates = certificates = certificates_of(settings)
+        for finding in [*judge_settings(settings), *judge_certificates(certificates, utc_now().timestamp())]:
             LOG.warning("%s", finding.text)
         for line in unused(settings, inherited):
             LOG.warning("%s", line)

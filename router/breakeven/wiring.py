@@ -17,6 +17,7 @@ import uvloop
 
 from breakeven.addresses import bound_sockets
 from breakeven.api_keys import ApiKeys
+from breakeven.certificates import certificates_of
 from breakeven.clock import Clock, monotonic_s, utc_now
 from breakeven.config import BackendAddress, Settings
 from breakeven.endpoints import EndpointTable
@@ -262,6 +263,7 @@ class Router:
         require_engine_files(plan.settings)  # after the asking, which takes seconds: half a reload would be the worst
         # From here on everything happens in one turn of the loop: no request sees half of it.
         self.take_over(plan, keys, context, tables)
+        self.metrics.certificates = certificates_of(plan.settings)
         for answer in answers:
             self.fleet.apply(answer)
         return plan

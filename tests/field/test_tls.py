@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -56,7 +57,8 @@ class Site:
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     folder = tmp_path_factory.mktemp("tls")
     authority, others = Authority(folder, "ours"), Authority(folder, "others")
-    pair, engines, shown = authority.pair(), authority.pair(), authority.pair()
+    engines, shown = authority.pair(), authority.pair()
+    pair = authority.pair(until=datetime.now(UTC) + timedelta(days=10))
     base, spec = Engine(f"{BASE}-0"), Engine(f"{SPEC}-0")
     spec.tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.file))
     spec.tls.load_cert_chain(engines.cert, engines.key)
@@ -106,6 +108,22 @@ async def test_who_speaks_plain_http_or_nothing_is_closed_and_hurts_nobody(site:
                 assert not await reader.read(65536)
             writer.close()
     assert not [line for line in site.stage.router.log if "Traceback" in line or "never retrieved" in line]
+
+
+async def test_a_certificate_that_soon_expires_is_told_at_the_start_and_at_a_reload_and_dated(site: Site) -> None:
+    name, router = "breakeven_certificate_expiry_timestamp_seconds", site.stage.router
+    await router.logged(r"tls_cert: expires on \S+ \S+ UTC, in 9 days$")
+    until_s = datetime.now(UTC) + timedelta(days=5)
+    other = site.authority.pair(until=until_s)
+    shutil.copy(other.cert, site.pair.cert)
+    shutil.copy(other.key, site.pair.key)
+    await router.logged(r"tls_cert: expires on \S+ \S+ UTC, in 4 days$")
+    labelled = [(dict(labels), end_s) for (_, labels), end_s in (await router.samples(name)).items()]
+    ends_s = {(labels["pool"], labels["setting"]): end_s for labels, end_s in labelled}
+    assert ends_s.keys() == {
+        ("none", "tls_cert"), ("none", "tls_client_ca"), (SPEC, "tls.ca"), (SPEC, "tls.cert"),
+    }  # fmt: skip
+    assert abs(ends_s["none", "tls_cert"] - until_s.timestamp()) <= 1
 
 
 async def test_an_exchanged_certificate_is_shown_without_a_restart_and_a_wrong_one_is_not(site: Site) -> None:

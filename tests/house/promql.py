@@ -22,7 +22,7 @@ TOKEN = re.compile(
 GROUPING = {"by", "without", "on", "ignoring", "group_left", "group_right"}
 OPERATORS = {"and", "or", "unless", "bool", "offset"}
 AGGREGATIONS = {"sum", "min", "max", "avg", "count", "topk", "bottomk", "quantile"}
-FUNCTIONS = {"rate", "irate", "increase", "delta", "histogram_quantile", "absent", "changes", "max_over_time"}
+FUNCTIONS = {"rate", "irate", "increase", "delta", "histogram_quantile", "absent", "changes", "max_over_time", "time"}
 
 
 @dataclass(frozen=True, slots=True)

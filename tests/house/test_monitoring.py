@@ -25,6 +25,7 @@ from tests.field.router import Router, total, until, unused_ports
 from tests.house.needs import needs
 from tests.house.promql import unknown_names
 from tests.house.tree import ROOT, read
+from tests.router.certificates import Authority
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
@@ -117,9 +118,13 @@ async def site(tmp_path_factory):
             "speculative": launcher.start(engine("speculative", "--method", "eagle3", "--k", "3")),
         }
         ports = {pool: int((await server.ready())[1]) for pool, server in started.items()}
-        addresses = {pool: [f"http://127.0.0.1:{port}"] for pool, port in ports.items()}
+        pools = [
+            {"name": pool, "kind": kind, "backends": [f"http://127.0.0.1:{ports[pool]}"]}
+            for pool, kind in (("baseline", "plain"), ("speculative", "speculative"))
+        ]
+        pools[0]["tls"] = {"ca": str(Authority(folder, "authority").file)}  # for the figures about certificates
         further = {"access_log": "off", "max_in_flight": 1, "shadow": "least_loaded", "equivalence_interval_s": 1}
-        router = Router(folder, {**addresses, **further})
+        router = Router(folder, {"pools": pools, **further})
         try:
             await router.start()
             await router.settled()

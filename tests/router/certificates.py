@@ -26,10 +26,10 @@ class Authority:
         self.file = folder / f"{name}.pem"
         self._authority.cert_pem.write_to_path(str(self.file))
 
-    def pair(self, *names: str, expired: bool = False) -> Pair:
+    def pair(self, *names: str, expired: bool = False, until: datetime | None = None) -> Pair:
         """A certificate for these names, 127.0.0.1 if there are none."""
         self._made += 1
-        until = datetime.now(UTC) - timedelta(days=1) if expired else None
+        until = datetime.now(UTC) - timedelta(days=1) if expired else until
         issued = self._authority.issue_cert(*(names or ("127.0.0.1", "localhost")), not_after=until)
         made = Pair(self._folder / f"{self._name}-{self._made}.crt", self._folder / f"{self._name}-{self._made}.key")
         issued.private_key_pem.write_to_path(str(made.key))

@@ -1,15 +1,17 @@
 """`breakeven.check`: what is wrong is a problem, what will surprise is a warning, and a sound fleet gives neither."""
 
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 
+from breakeven.certificate_dates import Certificate
 from breakeven.check import (
     EngineReport,
     Finding,
     Severity,
     engines_table,
+    judge_certificates,
     judge_engines,
     judge_names,
     judge_settings,
@@ -300,3 +302,20 @@ def test_a_limit_that_several_workers_keep_is_said_to_be_kept_by_each(workers: i
     settings = Settings(baseline=["http://a:1"], speculative=["http://b:1"], workers=workers, max_in_flight=limit)
     found = [finding.text for finding in judge_settings(settings) if "workers" in finding.text]
     assert ["4 workers decide at the same time, so an engine may get 3 more" in text for text in found] == [True] * told
+
+
+@pytest.mark.parametrize(
+    ("left_days", "found"),
+    [
+        (-0.001, [Finding(Severity.PROBLEM, "p: tls.ca: expired on 2027-01-01 00:00 UTC: handshakes with it fail")]),
+        (0.1, [warning("p: tls.ca: expires on 2027-01-01 00:00 UTC, in 0 days")]),
+        (13.9, [warning("p: tls.ca: expires on 2027-01-01 00:00 UTC, in 13 days")]),
+        (14, []),
+    ],
+)
+def test_a_certificate_that_has_expired_is_a_problem_and_one_that_soon_will_a_warning(
+    left_days: float, found: list[Finding]
+) -> None:
+    end_s = datetime(2027, 1, 1, tzinfo=UTC).timestamp()
+    certificates = [Certificate("p", "tls.ca", end_s), Certificate(None, "tls_cert", end_s + 1e9)]
+    assert judge_certificates(certificates, end_s - left_days * 86400) == found

@@ -1,6 +1,7 @@
 """`breakeven.check_command`: live engines are asked, and the exit code tells scripts what people read."""
 
 import json
+import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from breakeven.config_sources import ConfigError, build_settings
 from breakeven_policies.measured import short_hash
 from breakeven_policies.snapshot import PoolKind
 from tests.policies.tables import table, written
+from tests.router.certificates import Authority
 from tests.router.scripted_engine import free_port, says, scripted_engine
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
@@ -83,6 +85,16 @@ def test_a_file_by_which_engines_are_met_is_a_mistake_also_where_nobody_asks_the
     pool = {"name": "p", "kind": "plain", "backends": ["https://a:1"], "tls": {"ca": str(tmp_path / "missing")}}
     with pytest.raises(ConfigError, match=r"tls\.ca: .*missing: cannot read it"):
         check(settings(pools=[pool]), probe=False, say=lambda _: None)
+
+
+def test_a_certificate_that_has_expired_is_a_problem(tmp_path: Path) -> None:
+    pair = Authority(tmp_path, "authority").pair(expired=True)
+    found = settings(baseline="http://a:1", speculative="http://b:2", tls_cert=str(pair.cert), tls_key=str(pair.key))
+    said: list[str] = []
+    assert check(found, probe=False, say=said.append) == 1
+    assert [
+        line for line in said if re.fullmatch(r"problem: tls_cert: expired on .* UTC: handshakes with it fail", line)
+    ]
 
 
 def test_tables_are_listed_and_one_that_cannot_be_used_is_a_mistake(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ def test_no_label_takes_its_values_from_a_client() -> None:
         "cause",
         "wanted",
         "table_hash",
+        "setting",
     }
 
 

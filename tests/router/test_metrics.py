@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from breakeven import metric_table as table
+from breakeven.certificate_dates import Certificate
 from breakeven.fleet import Fleet, PoolSpec, ProbeSucceeded, Scraped, Started
 from breakeven.ledger import Ledger
 from breakeven.metric_table import ReloadResult
@@ -296,6 +297,17 @@ async def test_readings_of_the_configuration_are_counted_and_the_last_good_one_d
     assert page.value("breakeven_config_reloads_total", result="success") == 1
     assert page.value("breakeven_config_reloads_total", result="failure") == 1
     assert page.value("breakeven_config_last_success_timestamp_seconds") == 100.0
+
+
+async def test_the_end_of_each_certificate_is_shown_and_of_one_that_is_gone_no_more() -> None:
+    name = "breakeven_certificate_expiry_timestamp_seconds"
+    metrics = Metrics(POOLS)
+    metrics.certificates = [Certificate(None, "tls_cert", 1e9), Certificate("spec", "tls.ca", 2e9)]
+    page = await page_of(metrics)
+    assert page.value(name, pool="none", setting="tls_cert") == 1e9
+    assert page.value(name, pool="spec", setting="tls.ca") == 2e9
+    metrics.certificates = []
+    assert (await page_of(metrics)).value(name, pool="none", setting="tls_cert") is None
 
 
 async def test_a_page_that_is_being_made_while_a_backend_goes_is_finished() -> None:
