@@ -63,8 +63,8 @@ def _extent(provenance: Provenance) -> str:
     trace = "" if provenance.trace is None else f" The trace is {provenance.trace}."
     return (
         f"Simulated, not measured: {3 * provenance.requests:,} requests for each figure, after "
-        f"{provenance.warm_up:,} that warm up, seed {provenance.seed}. A mean that grows with the run is called unstable. Differences below "
-        f"{WORSE_MAX:.0%} are not told apart.{trace}"
+        f"{provenance.warm_up:,} that warm up, seed {provenance.seed}. A mean that grows with the run is called "
+        f"unstable. Differences below {WORSE_MAX:.0%} are not told apart.{trace}"
     )
 
 
