@@ -30,6 +30,8 @@ class Reason(StrEnum):
     """Two costs differed by less than their error, and the ticket chose between them."""
     EXPLORATION = "exploration"
     """Sent where little is known of such requests, to learn; see `breakeven` for how often."""
+    OWN_RULE = "own_rule"
+    """The rule of a policy that has no word here: one of your own."""
     UNMEASURED = "unmeasured"
     """Neither a measured table nor enough observations say what a pool would take: the static rule decided."""
 

@@ -32,8 +32,9 @@ class Acceptance(Struct, frozen=True):
     source: AcceptanceSource
 
 
-PLAIN_ACCEPTANCE = Acceptance(1.0, 1.0, float("inf"), AcceptanceSource.PLAIN)
-"""What does not draft makes one token per step, which nobody has to measure."""
+PLAIN_ACCEPTANCE = Acceptance(1.0, 1.0, 1e9, AcceptanceSource.PLAIN)
+"""What does not draft makes one token per step, which nobody has to measure: more observations than anybody makes, and
+finite, since JSON knows no infinity and a saved fleet (GET /fleet) is read again."""
 
 
 class PoolProfile(Struct, frozen=True):

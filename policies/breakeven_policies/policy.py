@@ -5,7 +5,7 @@ A policy is a frozen value with one method. Every decision is taken in one order
 Policies in this package state only that preference, as the pools they want; `route` does the rest.
 
 To add one, write `breakeven_policies/mine.py` with a function `build(argument: str | None, threshold: float) -> Policy`
-and name it in the configuration: `policy: mine` or `policy: mine:argument`.
+and name it in the configuration: `policy: mine` or `policy: mine:argument`. CONTRIBUTING shows one, and where it goes.
 """
 
 from collections.abc import Callable

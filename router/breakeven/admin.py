@@ -68,8 +68,10 @@ def _add_state_routes(app: FastAPI, sights: Sights) -> None:
         return Response(page, headers={"content-type": CONTENT_TYPE})
 
     @app.get("/fleet", summary="Every pool and engine as the router sees it now; save it for `breakeven explain`")
-    async def fleet() -> Response:
-        return Response(encode_fleet(sights.snapshot()), media_type="application/json")
+    async def fleet(
+        learned: Annotated[bool, Query(description="with what was learned of the engines, if anything")] = True,
+    ) -> Response:
+        return Response(encode_fleet(sights.snapshot(), learned=learned), media_type="application/json")
 
     @app.get("/policy", summary="The policy in force, what it prefers where that is simple, and the measured tables")
     async def policy() -> dict[str, Any]:

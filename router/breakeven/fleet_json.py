@@ -4,14 +4,17 @@ It holds names and numbers, never an address. A file saved by another version is
 """
 
 import msgspec
+from msgspec.structs import replace
 
 from breakeven_policies.snapshot import FleetSnapshot
 
 _DECODER = msgspec.json.Decoder(FleetSnapshot)
 
 
-def encode_fleet(snapshot: FleetSnapshot) -> bytes:
-    """The snapshot; equal snapshots give equal bytes."""
+def encode_fleet(snapshot: FleetSnapshot, *, learned: bool = True) -> bytes:
+    """The snapshot; equal snapshots give equal bytes. `learned`: with what was learned, some 50 KB for each pool."""
+    if not learned:
+        snapshot = replace(snapshot, learned=None)
     return msgspec.json.encode(snapshot, order="deterministic")
 
 

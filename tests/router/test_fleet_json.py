@@ -1,9 +1,11 @@
 """`breakeven.fleet_json`: what is saved is read back, and anything else is told apart."""
 
 import pytest
+from msgspec.structs import replace
 
 from breakeven.fleet_json import decode_fleet, encode_fleet
 from breakeven_policies.snapshot import BackendView, EngineSignals, FleetSnapshot, Health, PoolKind, PoolView
+from tests.policies.learned_fleets import learned_pair
 
 FLEET = FleetSnapshot(
     12.5,
@@ -32,6 +34,12 @@ FLEET = FleetSnapshot(
 
 def test_a_saved_fleet_is_read_back_as_it_was() -> None:
     assert decode_fleet(encode_fleet(FLEET)) == FLEET
+
+
+def test_what_was_learned_is_saved_with_it_unless_nobody_wants_it() -> None:
+    state = learned_pair()
+    assert decode_fleet(encode_fleet(state)) == state
+    assert decode_fleet(encode_fleet(state, learned=False)) == replace(state, learned=None)
 
 
 def test_equal_fleets_give_equal_bytes() -> None:
