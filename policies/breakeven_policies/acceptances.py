@@ -14,7 +14,7 @@ from breakeven_policies.fading import Fading
 from breakeven_policies.learned import Acceptance
 from breakeven_policies.workload import band_of
 
-REMEMBERED = 150.0
+REMEMBERED = 100.0
 """Requests of a class that count: acceptance differs by a fifth from one to the next, their mean by 2 per cent."""
 
 LEANING = 5.0

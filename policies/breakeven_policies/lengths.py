@@ -63,9 +63,7 @@ class Lengths:
     def by_class(self) -> dict[str, float]:
         """Mean completion tokens of each class that was seen."""
         overall = self._all.mean or 0.0
-        found = {}
-        for workload, length in self._classes.items():
-            mean = length.mean
-            if mean is not None:
-                found[workload] = (length.weight * mean + LEANING * overall) / (length.weight + LEANING)
-        return found
+        return {
+            workload: (length.weight * (length.mean or overall) + LEANING * overall) / (length.weight + LEANING)
+            for workload, length in self._classes.items()
+        }

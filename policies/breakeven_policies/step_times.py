@@ -76,7 +76,11 @@ class StepTimes:
 
     def _factor(self, batch: float) -> float:
         place = _place(batch)
-        over, under = (BEGINNING, BEGINNING) if self._measured else (0.0, 0.0)
+        over = under = 0.0
+        if self._measured:  # the table as a whole is moved first, then bent
+            everywhere, seen = self._all.mean or 1.0, self._all.weight
+            under = BEGINNING
+            over = under * (seen * everywhere + BEGINNING) / (seen + BEGINNING)
         for knot, factor in enumerate(self._factors):
             mean = factor.mean
             if mean is not None:
