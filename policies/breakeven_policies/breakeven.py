@@ -30,7 +30,9 @@ from breakeven_policies.snapshot import BackendView, FleetSnapshot, PoolView
 from breakeven_policies.workload import band_of, workload_of
 
 EXPIRY_S = 2 * 3600.0
-"""What was learned is no fact any more after two hours without a request: four half-lives of an observation."""
+"""What was learned is no fact any more after two hours without a request: four half-lives of an observation. A measured
+table has a date of expiry of its own.
+"""
 
 EXPLORED_THIN = 0.2
 """Share of a class that may go where it was seen fewer than `ENOUGH` times: 20 there cost it 100 requests."""
@@ -110,7 +112,7 @@ class Breakeven:
         if not request.sampled:
             return route(request, fleet, self.name, Reason.NOT_SAMPLED, lambda _: True)
         learned = fleet.learned
-        if learned is None or fleet.now_s - learned.now_s > EXPIRY_S:
+        if learned is None:
             return self._by_rule(request, fleet)
         costs = self.weigh(request, fleet)
         if len(costs) < 2:  # nothing to choose between: the shared steps say why
@@ -160,7 +162,8 @@ class Breakeven:
             return PoolCost(pool, backends, there)
         acceptance = PLAIN_ACCEPTANCE if pool.kind is PLAIN else acceptance_of(profile, workload)
         thin = not profile.measured and _seen(pool, profile, workload) < ENOUGH
-        if acceptance is None or not profile.known:
+        expired = now_s - learned.now_s > EXPIRY_S and not profile.measured
+        if acceptance is None or not profile.known or expired:
             return PoolCost(pool, backends, there, profile, acceptance, thin=thin)
         signals = backends[0].signals
         backlog = 0.0 if signals is None or not signals.waiting else signals.waiting * learned.prompt_length
