@@ -35,6 +35,13 @@ def test_a_mean_that_grows_with_the_run_is_unstable_and_one_that_falls_is_not():
     assert outcome([1.0, 1.0, 2.5, 2.5, 2.2, 2.2, 2.0, 2.0]).stable
 
 
+def test_longer_answers_in_the_later_part_of_a_trace_are_no_queue():
+    run = Run(
+        served([2.0] * 4, output_tokens=100) + served([4.0] * 8, output_tokens=200)[4:], drowned=False, preemptions=0
+    )
+    assert judge(run, POOLS, part=2, warm_up=2).stable
+
+
 def test_a_run_that_drowned_later_is_unstable_whatever_its_mean():
     assert not outcome([2.0] * 8, drowned=True).stable
 
