@@ -94,6 +94,8 @@ async def serve(
             ending.begins(router.settings, succeeded=takeover.succeeded)
             if takeover.succeeded:
                 mark_log(f"before (process {os.getpid()}): ")
+                for name in router.drained:
+                    LOG.warning("%s was drained here: the process that serves now gives it requests", name)
             else:
                 notifier.tell(STOPPING, patience(ending.limit_s))
             for task in beside:
@@ -105,13 +107,13 @@ async def serve(
 class Ending:
     """What signals say of the end: `stop` once it begins, `at_once` where what still runs is to be cut.
 
-    One process that was taken over ends in its own time; the first signal that it then hears gives it the time that
+    A process that was taken over ends in its own time; the first signal that it then hears gives it the time that
     SIGTERM leaves, the second none.
     """
 
     def __init__(self) -> None:
         self.stop, self.at_once = asyncio.Event(), asyncio.Event()
-        self.limit_s = 0.0
+        self.limit_s = self._drain_s = 0.0
         self._spare = False
 
     def begins(self, settings: Settings, *, succeeded: bool) -> None:

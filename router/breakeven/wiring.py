@@ -370,6 +370,11 @@ class Router:
         admin = [] if self._admin is None else self._admin.sockets
         return [(API, each) for each in self._proxy.sockets] + [(ADMIN, each) for each in admin]
 
+    @property
+    def drained(self) -> list[str]:
+        """The engines that somebody wants to be given no requests."""
+        return [each.name for pool in self._sights.snapshot().pools for each in pool.backends if each.draining]
+
     def _running(self) -> int:
         return sum(backend.in_flight for pool in self._sights.snapshot().pools for backend in pool.backends)
 

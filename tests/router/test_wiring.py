@@ -17,6 +17,7 @@ import pytest
 from breakeven.clock import utc_now
 from breakeven.config import Settings
 from breakeven.config_sources import ConfigError, build_settings
+from breakeven.fleet import Drained, Resumed
 from breakeven.inherited import Inherited
 from breakeven.recorder import Recorder, lines_to
 from breakeven.wiring import OPEN_FILES_MIN, Router, StartError, bind, mark_log, raise_open_files, reason
@@ -241,6 +242,10 @@ async def test_a_router_that_was_succeeded_leaves_both_ports_at_once_and_is_aske
         await router.start()
         await until_ready(router, client)
         assert [name for name, _ in router.sockets] == ["api", "admin"]
+        assert router.drained == []
+        router.fleet.apply(Drained("baseline-0"))
+        assert router.drained == ["baseline-0"]
+        router.fleet.apply(Resumed("baseline-0"))
         held = [each.dup() for _, each in router.sockets]
         stopping = asyncio.create_task(router.stop(succeeded=True))
         await asyncio.sleep(0)
