@@ -5,6 +5,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import breakeven_policies
@@ -20,6 +22,8 @@ from breakeven_policies.measured import (
 )
 from breakeven_policies.prior import PRIOR, expected_acceptance_length
 from tests.policies.tables import DOCUMENT, document, table, written
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
 FOLDER = Path(breakeven_policies.__file__).parent / "tables"
 SHIPPED = sorted(path for path in FOLDER.glob("*.json") if path.name != "table.schema.json")
@@ -88,6 +92,29 @@ def test_what_contradicts_itself_is_refused_with_its_place(changes, told):
 def test_a_table_with_more_cells_than_anybody_measures_is_refused():
     with pytest.raises(TableError, match=f"cells: expected array of length <= {CELLS_MAX}"):
         table(cells=[DOCUMENT["cells"][0]] * (CELLS_MAX + 1))
+
+
+def refusal(data):
+    """Why it is no table; nothing where it is one."""
+    try:
+        parse_table(data)
+    except TableError as error:
+        return str(error)
+    return ""
+
+
+@given(st.data())
+def test_whatever_stands_in_a_table_it_is_read_or_refused_in_one_line(data):
+    mutant = document()
+    place = mutant
+    while True:  # somewhere in the document something else
+        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else list(range(len(place)))))
+        if isinstance(place[key], dict | list) and place[key] and data.draw(st.booleans()):
+            place = place[key]
+            continue
+        place[key] = data.draw(st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=2), max_leaves=3))
+        break
+    assert refusal(json.dumps(mutant).encode()).count("\n") == 0
 
 
 def test_several_problems_are_all_found():

@@ -34,7 +34,9 @@ from breakeven_bench.real_curve.greedy import NoAnswerError
 from breakeven_bench.real_curve.measure import MeasureError, compare, curve, times, warm_up
 from breakeven_bench.real_curve.page import page
 from breakeven_bench.real_curve.result import SCHEMA_VERSION, Provenance, Result, decode, encode
+from breakeven_bench.real_curve.table import table_of
 from breakeven_bench.vllm import host
+from breakeven_policies.measured import encode_table
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -65,6 +67,8 @@ examples:
       time for five rounds where the cores are slow (less than two conclude nothing)
   breakeven-bench real-curve --from docs/data/real-pair.json --page docs/real-pair.md
       the page again, without measuring
+  breakeven-bench real-curve --from results/real-curve.json --table tables/mine.json --commit 0123abc
+      the same as a measured table, for `breakeven serve --tables`
 """
 
 
@@ -91,6 +95,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[Any]") -> None:
     parser.add_argument("--seed", type=int, default=1, help="same seed, same requests (%(default)s)")
     parser.add_argument("--out", type=Path, default=OUT, metavar="FILE", help="the result as JSON (%(default)s)")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the page, Markdown, to this file as well")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="write it as a measured table to this file as well")
+    parser.add_argument("--commit", default="unknown", metavar="ID", help="of the suite, for the table (%(default)s)")
     parser.add_argument(
         "--from", type=Path, metavar="FILE", dest="source", help="a result to take; nothing is measured"
     )
@@ -102,6 +108,9 @@ def run(args: argparse.Namespace) -> int:
         result = _measured(args) if args.source is None else decode(args.source.read_bytes())
         if args.page is not None:
             args.page.write_text(page(result), encoding="utf-8")
+        if args.table is not None:
+            table = table_of(result, args.table.stem, args.commit, host.SERVED_MODEL, host.HEAD.name)
+            args.table.write_bytes(encode_table(table))
     except (LaunchError, MeasureError, NoAnswerError, aiohttp.ClientError, OSError, ValueError) as error:
         print(f"{_NAME}: failed: {error}", file=sys.stderr)
         return EXIT_FAILED

@@ -18,6 +18,7 @@ from breakeven_bench.real_curve.extent import FULL, QUICK
 from breakeven_bench.real_curve.page import page
 from breakeven_bench.real_curve.result import Comparison, decode, encode
 from breakeven_bench.vllm import host
+from breakeven_policies.measured import parse_table
 from tests.bench.real_curve.results import RESULT
 from tests.bench.vllm.stand_in import LOADS_AND_DIES, environment
 
@@ -81,6 +82,14 @@ def test_a_file_that_is_no_result_is_refused(tmp_path, capsys):
     (tmp_path / "odd.json").write_text("{}")
     assert main(["real-curve", "--from", str(tmp_path / "odd.json")]) == 1
     assert "failed: no result of real-curve" in capsys.readouterr().err
+
+
+def test_a_table_is_made_from_a_result_without_measuring(monkeypatch, tmp_path, saved):
+    monkeypatch.setattr(command.host, "missing", lambda _: "nothing is installed")
+    path = tmp_path / "mine.json"
+    assert main(["real-curve", "--from", str(saved), "--table", str(path), "--commit", "0123abc"]) == 0
+    table = parse_table(path.read_bytes())
+    assert (table.name, table.provenance.commit, table.provenance.model) == ("mine", "0123abc", "smollm2")
 
 
 def test_the_page_is_made_again_from_a_result_without_measuring(monkeypatch, tmp_path, saved, capsys):
