@@ -49,6 +49,7 @@ _DOCUMENT = page(
 )
 _PAGES = {
     b"/health": page(b""),
+    b"/version": page(b'{"version":"0.33.0"}'),
     b"/v1/models": page(b'{"object":"list","data":[{"id":"m","object":"model","created":1,"owned_by":"canned"}]}'),
     b"/metrics": page(
         b'vllm:num_requests_running{engine="0",model_name="m"} 1\n'

@@ -35,6 +35,8 @@ def get(path):
 async def test_a_router_finds_it_well_with_its_model_and_its_load():
     head, _ = await asked(get(b"/health"))
     assert head.startswith(b"HTTP/1.1 200 ")
+    _, version = await asked(get(b"/version"))
+    assert json.loads(version)["version"]
     _, models = await asked(get(b"/v1/models"))
     assert [card["id"] for card in parse_cards(models)] == ["m"]
     _, metrics = await asked(get(b"/metrics"))
