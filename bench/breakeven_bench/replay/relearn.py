@@ -1,7 +1,8 @@
 """Learns from a journal what the router learned from its requests: step times, acceptance, lengths.
 
-A journal holds less than a router sees: no events of streams, no figure of the engine about a single request, and
-scrapes only as far as decisions carry them. So what is learned here comes later and is somewhat coarser.
+A journal holds less than a router sees: no figure of the engine about a single request, scrapes only as far as
+decisions carry them, and no events of streams. How many steps a drafting engine made for a stream is what its step
+counter tells for that time. So what is learned here comes later and is somewhat coarser.
 """
 
 from collections import deque
@@ -15,12 +16,15 @@ from breakeven_policies.learned import Learned
 from breakeven_policies.learning import Learning, Observed, PoolFacts, PoolPrior
 from breakeven_policies.measured import Table
 from breakeven_policies.measurement import measurement_of
-from breakeven_policies.snapshot import BackendView, EngineSignals, FleetSnapshot, PoolView
+from breakeven_policies.snapshot import BackendView, EngineSignals, FleetSnapshot, PoolKind, PoolView
 from breakeven_policies.table_prior import prior_of
 from breakeven_policies.workload import workload_of
 
-PENDING_MAX = 100_000
+PENDING_MAX = 20_000
 """Outcomes of requests that ended after the decision that is looked at: more than there are requests in flight."""
+
+STEPS_MIN = 5.0
+"""Between two scrapes; fewer tell the time of a step no better than to a fifth."""
 
 COUNTERS = ("generation_tokens", "engine_steps", "drafts", "accepted_tokens")
 
@@ -36,18 +40,20 @@ class Relearned:
         self._tables = tables
         self._facts: dict[str, PoolFacts] = {}
         self._learning = Learning({})
-        self._pending: deque[tuple[float, Observed]] = deque(maxlen=PENDING_MAX)
+        self._pending: deque[tuple[float, Observed, str | None]] = deque(maxlen=PENDING_MAX)
         self._scrapes: dict[str, tuple[EngineSignals, float]] = {}
+        self._step_s: dict[str, float] = {}
 
     def at(self, entry: Entry) -> Learned:
         """What was known when this was decided, on the clock of its fleet."""
         fleet, now_s = entry.considered.fleet, decided_s(entry)
         self._meet(fleet)
-        while self._pending and self._pending[0][0] <= now_s:
-            self._learning.observe(self._pending.popleft()[1])
         for pool in fleet.pools:
             for backend in pool.backends:
                 self._scrape(pool.name, backend, now_s)
+        while self._pending and self._pending[0][0] <= now_s:
+            _, observed, served_by = self._pending.popleft()
+            self._learning.observe(self._completed(observed, served_by, fleet))
         view = self._learning.view()
         return replace(view, now_s=fleet.now_s - max(0.0, now_s - view.now_s))
 
@@ -56,7 +62,7 @@ class Relearned:
         observed = observation(entry)
         if observed is None:
             return
-        item = (observed.now_s, observed)
+        item = (observed.now_s, observed, entry.happened.backend)
         place = len(self._pending)
         while place and self._pending[place - 1][0] > item[0]:
             place -= 1
@@ -86,8 +92,27 @@ class Relearned:
         if before is not None and scraped_at_s == before[1]:
             return
         self._scrapes[backend.name] = signals, scraped_at_s
-        if before is not None and scraped_at_s > before[1] and not _fell(before[0], signals):
-            self._learning.scraped(pool, before[0], signals, scraped_at_s - before[1], now_s)
+        if before is None or scraped_at_s < before[1] or _fell(before[0], signals):
+            self._step_s.pop(backend.name, None)
+            return
+        seconds = scraped_at_s - before[1]
+        self._learning.scraped(pool, before[0], signals, seconds, now_s)
+        busy = before[0].running and signals.running
+        if busy and before[0].engine_steps is not None and signals.engine_steps is not None:
+            steps = signals.engine_steps - before[0].engine_steps
+            if steps >= STEPS_MIN:
+                self._step_s[backend.name] = seconds / steps
+
+    def _completed(self, observed: Observed, backend: str | None, fleet: FleetSnapshot) -> Observed:
+        """With what is known about its end: who else was there then, and how many steps it took."""
+        batch, at_the_end = observed.batch, load_of(fleet, backend)
+        if batch is not None and at_the_end is not None:
+            batch = (batch + at_the_end + 1.0) / 2.0
+        events, step_s, decode_s = None, self._step_s.get(backend or ""), observed.decode_s
+        drafts = self._facts[observed.pool].kind is PoolKind.SPECULATIVE if observed.pool in self._facts else False
+        if drafts and step_s is not None and decode_s is not None:
+            events = 1 + round(decode_s / step_s)
+        return replace(observed, batch=batch, events=events)
 
 
 def observation(entry: Entry) -> Observed | None:
@@ -96,7 +121,7 @@ def observation(entry: Entry) -> Observed | None:
     if happened.outcome != "completed" or happened.attempts != 1 or happened.pool is None or not request.sampled:
         return None
     tokens, token_s = happened.completion_tokens, happened.token_s
-    there = _load_of(entry.considered.fleet, happened.backend)
+    there = load_of(entry.considered.fleet, happened.backend)
     return Observed(
         pool=happened.pool,
         workload=workload_of(request),
@@ -120,7 +145,8 @@ def table_prior(tables: tuple[Table, ...], pool: PoolView) -> PoolPrior | None:
     return None
 
 
-def _load_of(fleet: FleetSnapshot, backend: str | None) -> float | None:
+def load_of(fleet: FleetSnapshot, backend: str | None) -> float | None:
+    """Requests on a backend; None: it is not there."""
     loads: Mapping[str, float] = {each.name: each.load for pool in fleet.pools for each in pool.backends}
     return None if backend is None else loads.get(backend)
 

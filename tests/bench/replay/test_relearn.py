@@ -61,7 +61,7 @@ def test_outcomes_that_are_noted_out_of_their_order_are_learned_in_it() -> None:
     for at_s in ends:
         relearned.note(entry(at_s=at_s, took_s=0.5, **ANSWERED))
     first = ended_s(entry(at_s=0.0))
-    assert [at_s - first for at_s, _ in relearned._pending] == [1.0, 2.0, 3.0]
+    assert [at_s - first for at_s, *_ in relearned._pending] == [1.0, 2.0, 3.0]
 
 
 def test_outcomes_that_are_not_due_yet_are_bounded_and_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_outcomes_that_are_not_due_yet_are_bounded_and_the_latest_are_kept(monke
     for at_s in (1.0, 2.0, 3.0, 2.5):
         relearned.note(entry(at_s=at_s, took_s=0.5, **ANSWERED))
     relearned.note(entry(outcome="cut"))
-    assert [at_s - ended_s(entry(at_s=0.0)) for at_s, _ in relearned._pending] == [2.0, 3.0]
+    assert [at_s - ended_s(entry(at_s=0.0)) for at_s, *_ in relearned._pending] == [2.0, 3.0]
 
 
 def scraped(running: float, steps: float, at_s: float) -> FleetSnapshot:
@@ -88,6 +88,43 @@ def test_scrapes_teach_step_times_until_an_engine_begins_anew() -> None:
     assert profile.step_s[4] == pytest.approx(0.02, rel=0.05)
     again = relearned.at(entry(state=scraped(4.0, 1.0, 61.0), at_s=61)).pools["baseline"]
     assert again.step_s[4] == pytest.approx(0.02, rel=0.05)
+
+
+def drafting(steps: float, at_s: float, in_flight: int = 4) -> FleetSnapshot:
+    signals = EngineSignals(running=4.0, engine_steps=steps, drafts=steps, accepted_tokens=steps)
+    return fleet(
+        plain(backend("base-0")), speculative(backend("spec-0", in_flight, signals=signals, scraped_at_s=at_s))
+    )
+
+
+def test_how_many_steps_a_drafting_engine_made_for_a_stream_is_what_its_counter_tells_for_that_time() -> None:
+    """50 steps a second and 100 tokens: two tokens a step."""
+    relearned = Relearned()
+    for number in range(60):
+        state = drafting(number * 50.0, float(number))
+        relearned.note(entry(state=state, at_s=number, took_s=0.5, **{**ANSWERED, "token_s": 0.01}))
+        profile = relearned.at(entry(state=state, at_s=number + 0.6, took_s=0.5)).pools.get("speculative")
+    assert profile is not None
+    assert profile.known
+    assert profile.step_s[5] == pytest.approx(0.02, rel=0.05)
+    assert profile.acceptance["t2/short/free"].length == pytest.approx(2.0, rel=0.05)
+
+
+def test_few_steps_between_two_scrapes_tell_no_time_and_an_engine_that_began_anew_none_of_before() -> None:
+    relearned = Relearned()
+    for steps, expected in ((0.0, {}), (4.0, {}), (54.0, {"spec-0": 0.02}), (10.0, {})):
+        relearned.at(entry(state=drafting(steps, steps / 50 if steps != 10.0 else 3.0), at_s=steps + 1))
+        assert relearned._step_s == pytest.approx(expected)
+
+
+def test_who_else_was_there_is_counted_at_the_beginning_and_at_the_end() -> None:
+    relearned = Relearned()
+    seen = observation(entry(state=drafting(0.0, 0.0), **ANSWERED))
+    assert seen is not None
+    at_the_end = drafting(0.0, 0.0, in_flight=10)
+    assert relearned._completed(seen, "spec-0", at_the_end).batch == (5 + 11) / 2
+    assert relearned._completed(seen, "gone", at_the_end).batch == 5
+    assert relearned._completed(seen, None, at_the_end).events is None
 
 
 def test_pools_that_come_later_or_become_others_are_learned_anew() -> None:
