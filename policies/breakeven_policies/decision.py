@@ -8,6 +8,8 @@ from msgspec import Struct
 class Reason(StrEnum):
     """Why a request went where it went: the same word in metric label, header, log and explain."""
 
+    __hash__ = str.__hash__  # Enum's is a function in Python, and the word is looked up for every request
+
     TEMPERATURE_ABOVE = "temperature_above_threshold"
     TEMPERATURE_WITHIN = "temperature_within_threshold"
     DEFAULT_ABOVE = "default_temperature_above_threshold"

@@ -23,7 +23,7 @@ def is_wanted(share: float) -> Callable[[RequestRecord], bool]:
 
     def wanted(record: RequestRecord) -> bool:
         considered = record.considered
-        return considered is not None and (share >= 1.0 or is_sampled(considered.request.ticket, share))
+        return considered is not None and is_sampled(considered.request.ticket, share)
 
     return wanted
 

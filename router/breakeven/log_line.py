@@ -1,15 +1,12 @@
 """One line of the access log: JSON, ASCII, bounded; docs/logs.md describes its fields."""
 
-import json
 from datetime import datetime
 
 import msgspec
 from msgspec import Raw, Struct
 
 from breakeven.record import ENDED_BY, RequestRecord
-
-MODEL_CHARACTERS_MAX = 200
-"""Clients name the model; a megabyte of name must not become a megabyte of log."""
+from breakeven_policies.journal import is_readable, readable
 
 _encode = msgspec.json.Encoder().encode
 
@@ -46,52 +43,44 @@ class LogLine(Struct, frozen=True):
     trace_id: str | None
 
 
+ROUNDING = 1.5 * 2.0**52
+"""Added and taken away again it leaves a whole number, the nearest one (Hacker's Delight, section 17-3): five durations
+of a line so rounded take a tenth of what calls of `round` take. Holds below 2**51 µs, seventy years.
+"""
+
+
 def log_line(ended: datetime, record: RequestRecord) -> bytes:
-    """The log line, ASCII: an eighth of what a dictionary and the json module take."""
-    received_s = record.received_s
+    """The log line, ASCII: an eighth of what a dictionary and the json module take. Durations to the microsecond."""
+    received_s, waited_s, decided_s, sent_s = record.received_s, record.waited_s, record.decided_s, record.sent_s
+    first_byte_s, first_token_s, finished_s = record.first_byte_s, record.first_token_s, record.finished_s
+    model, outcome, trace = record.model, record.outcome, record.trace
     line = LogLine(
         ended,
         record.request_id,
         record.method or None,
         record.endpoint,
-        readable(record.model),
+        model if model is None or is_readable(model) else readable(model),
         record.stream,
         record.temperature,
         record.pool,
         record.backend,
         record.reason,
         record.policy,
-        record.outcome,
-        None if record.outcome is None else ENDED_BY[record.outcome],
+        outcome,
+        None if outcome is None else ENDED_BY[outcome],
         record.status,
         record.attempts,
         record.bytes_in,
         record.bytes_out,
         record.prompt_tokens,
         record.completion_tokens,
-        since(received_s, record.decided_s),
-        since(0.0, record.waited_s),
-        since(received_s, record.sent_s),
-        since(received_s, record.first_byte_s),
-        since(received_s, record.first_token_s),
-        since(received_s, record.finished_s),
+        None if decided_s is None else ((decided_s - received_s) * 1e6 + ROUNDING - ROUNDING) / 1e6,
+        None if waited_s is None else (waited_s * 1e6 + ROUNDING - ROUNDING) / 1e6,
+        None if sent_s is None else ((sent_s - received_s) * 1e6 + ROUNDING - ROUNDING) / 1e6,
+        None if first_byte_s is None else ((first_byte_s - received_s) * 1e6 + ROUNDING - ROUNDING) / 1e6,
+        None if first_token_s is None else ((first_token_s - received_s) * 1e6 + ROUNDING - ROUNDING) / 1e6,
+        None if finished_s is None else ((finished_s - received_s) * 1e6 + ROUNDING - ROUNDING) / 1e6,
         record.client_key,
-        None if record.trace is None else record.trace.trace_id,
+        None if trace is None else trace.trace_id,
     )
     return _encode(line) + b"\n"
-
-
-def since(received_s: float, moment_s: float | None) -> float | None:
-    """Seconds between the complete request and a moment, to the microsecond: by arithmetic, since round() spells it."""
-    return None if moment_s is None else ((moment_s - received_s) * 1e6 + 0.5) // 1 / 1e6
-
-
-def readable(model: str | None) -> str | Raw | None:
-    """A client's word, short and escaped: nothing of it may steer the terminal of whoever reads the log."""
-    if model is None:
-        return None
-    short = model[:MODEL_CHARACTERS_MAX]
-    if short.isascii() and short.isprintable():
-        return short
-    whole = short.encode("utf-8", "replace").decode()  # half a character, which JSON can spell and few readers take
-    return Raw(json.dumps(whole).encode("ascii"))

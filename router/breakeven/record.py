@@ -13,6 +13,8 @@ from breakeven_policies.journal import Considered
 class Outcome(StrEnum):
     """How a request ended, and by whose doing; the word in metric labels and in the access log."""
 
+    __hash__ = str.__hash__  # Enum's is a function in Python, and every request looks its end up twice
+
     COMPLETED = "completed"
     REJECTED_BY_ENGINE = "rejected_by_engine"
     CLIENT_ERROR = "client_error"
@@ -48,6 +50,8 @@ ENDED_BY: Mapping[Outcome, Party] = {
 
 class AttemptResult(StrEnum):
     """How the attempt at one backend ended, as far as the choice of a backend is concerned."""
+
+    __hash__ = str.__hash__
 
     ANSWERED = "answered"
     SERVER_ERROR = "server_error"

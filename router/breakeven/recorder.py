@@ -83,13 +83,18 @@ class Recorder:
 
     def write(self, record: RequestRecord) -> None:
         """Queue a finished request, which must not change any more. Never blocks."""
-        if self._thread is None or (self._wants is not None and not self._wants(record)):
+        if self._thread is not None:
+            self.take((self._date(), record))
+
+    def take(self, entry: Entry) -> None:
+        """The same, with the time at which the request had ended; there is somebody to write it."""
+        if self._wants is not None and not self._wants(entry[1]):
             return
         if self._queue.qsize() >= QUEUE_RECORDS_MAX:
             self.dropped += 1
             self.on_lost(self.name, QUEUE_FULL, 1)
             return
-        self._queue.put((self._date(), record))
+        self._queue.put(entry)
 
     def close(self, timeout_s: float) -> None:
         """Write what is queued, for at most `timeout_s`; a thread that hangs in a write dies with the process."""
@@ -135,15 +140,18 @@ class Recorder:
 
 
 class Recorders:
-    """Several recorders as one."""
+    """Several recorders as one; each has something to write to."""
 
-    def __init__(self, recorders: Sequence[Recorder]) -> None:
+    def __init__(self, recorders: Sequence[Recorder], date: Callable[[], datetime]) -> None:
         self._recorders = tuple(recorders)
+        self._date = date
 
     def write(self, record: RequestRecord) -> None:
         """Give the record to each."""
-        for recorder in self._recorders:
-            recorder.write(record)
+        if self._recorders:
+            entry = self._date(), record
+            for recorder in self._recorders:
+                recorder.take(entry)
 
     def tell_losses(self, on_lost: OnLost) -> None:
         """Have `on_lost` told of what any of them loses."""

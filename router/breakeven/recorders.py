@@ -46,9 +46,9 @@ def open_recorders(settings: Settings, date: Date) -> Iterator[Recorder | Record
             recorders.append(stack.enter_context(recording(place, date, "access", log_line)))
         if settings.journal != "off":
             place = _opened("journal", settings.journal, lambda: _journal_place(settings))
-            wanted = is_wanted(settings.journal_sample)
+            wanted = None if settings.journal_sample >= 1.0 else is_wanted(settings.journal_sample)
             recorders.append(stack.enter_context(recording(place, date, "journal", journal_lines(), wanted)))
-        yield recorders[0] if len(recorders) == 1 else Recorders(recorders)
+        yield recorders[0] if len(recorders) == 1 else Recorders(recorders, date)
 
 
 @contextmanager

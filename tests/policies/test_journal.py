@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 
-from breakeven_policies.decision import Reason, Refuse, Route
+from breakeven_policies import journal
+from breakeven_policies.decision import AcceptanceSource, Prediction, Reason, Refuse, Route, Target
 from breakeven_policies.journal import (
     MODEL_CHARACTERS_MAX,
     Considered,
@@ -23,7 +24,7 @@ from breakeven_policies.journal import (
 )
 from breakeven_policies.policy import Policy
 from breakeven_policies.request import RequestView
-from breakeven_policies.snapshot import BackendView, EngineSignals, FleetSnapshot, PoolView
+from breakeven_policies.snapshot import BackendView, EngineSignals, FleetSnapshot, Health, PoolView
 from breakeven_policies.threshold import Threshold
 from tests.house.tree import read
 from tests.policies.fleets import backend, fleet, fleets, pair, plain, request, requests
@@ -203,3 +204,49 @@ def test_what_did_not_change_is_written_from_memory_and_what_did_is_not() -> Non
         seen, state = request(model=model), fleet(pool)
         for _ in range(2):
             assert encoder.encode(entry(seen, state)) == line(seen, state)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"health": Health.LOADING},
+        {"in_flight": 3},
+        {"signals": EngineSignals(running=5.0)},
+        {"scraped_at_s": 8.0},
+        {"in_flight_at_scrape": 7},
+        {"models": frozenset({"other"})},
+        {"in_flight_max": 9},
+        {"draining": True},
+    ],
+)
+def test_what_changes_of_a_backend_is_in_the_next_line(change: dict[str, object]) -> None:
+    before = backend("base-0", 2)
+    after = replace(before, **change)
+    encoder = Encoder()
+    encoder.encode(entry(request(), fleet(plain(before))))
+    changed = encoder.encode(entry(request(), fleet(plain(after))))
+    assert changed == line(request(), fleet(plain(after)))
+    assert changed != line(request(), fleet(plain(before)))
+
+
+def test_replicas_and_what_a_policy_predicted_come_back() -> None:
+    choice = Target("speculative", "spec-0")
+    predicted = Prediction(3.0, 0.01, 2.5, AcceptanceSource.TABLE, 1.0, 0.5, 1.5, Target("baseline", "base-0"), 2.0)
+    fleet_of_two = replace(pair(), replicas=2.0)
+    encoder = Encoder()
+    for prediction in (None, predicted, None):
+        considered = Considered(request(), fleet_of_two, Route((choice,), Reason.PINNED, "p", prediction))
+        read_back = decode(encoder.encode(Entry(NOW, "id-1", considered, HAPPENED))).considered
+        assert (read_back.decision, read_back.fleet.replicas) == (considered.decision, 2.0)
+
+
+def test_routes_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "ROUTES_MAX", 2)
+    encoder = Encoder()
+    for number in range(5):
+        route = Route((Target("baseline", "base-0"),), Reason.PINNED, f"p{number}")
+        assert (
+            decode(encoder.encode(Entry(NOW, "id", Considered(request(), pair(), route), HAPPENED))).considered.decision
+            == route
+        )
+    assert len(encoder._routes) <= 2

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 from msgspec.structs import fields
 
-from breakeven.log_line import MODEL_CHARACTERS_MAX, LogLine, log_line
+from breakeven.log_line import LogLine, log_line
 from breakeven.record import Outcome, Party, RequestRecord
 from breakeven.trace_context import TraceParent
+from breakeven_policies.journal import MODEL_CHARACTERS_MAX
 from tests.house.tree import read
 
 NOW = datetime(2026, 11, 30, 12, 0, 0, 123_456, tzinfo=UTC)

@@ -73,7 +73,7 @@ def test_a_stalled_disk_costs_lines_and_never_time(caplog: pytest.LogCaptureFixt
     assert recorder.dropped == 7
     assert lost == [("access", "queue_full", 1)] * 7, "told at once, for a writer that hangs tells nothing"
     sink.open.set()
-    recorder.close(10.0)
+    recorder.close(300.0)
     assert len(sink.data.splitlines()) == QUEUE_RECORDS_MAX + 1
     assert "7 lines lost" in caplog.text
 
@@ -100,7 +100,7 @@ def test_a_full_disk_is_counted_and_told_and_the_next_lines_are_tried_again(capl
 
     recorder = Recorder(lines_to(sink), now)
     lost: list[tuple[str, str, int]] = []
-    Recorders([recorder]).tell_losses(lambda *loss: lost.append(loss))
+    Recorders([recorder], now).tell_losses(lambda *loss: lost.append(loss))
     recorder.write(record("lost"))
     assert failed_once.wait(5)
     recorder.write(record("kept"))
@@ -117,7 +117,7 @@ def test_each_recorder_takes_what_it_wants_and_one_that_stalls_costs_the_others_
         Recorder(lines_to(stalled.write), now),
         Recorder(lines_to(flowing.write), now, "journal", lambda finished: finished.request_id != "unwanted"),
     ]
-    both = Recorders(recorders)
+    both = Recorders(recorders, now)
     both.write(record("one"))
     assert stalled.entered.wait(5)
     both.write(record("unwanted"))
