@@ -101,6 +101,8 @@ def judge_settings(settings: Settings) -> list[Finding]:
         findings.append(_warning(f"{name}: adds a pool of that name beside {others}; it replaces none of them"))
     if settings.admin_host not in {"127.0.0.1", "::1", "localhost"} and settings.admin_key is None:
         findings.append(_warning(f"the admin port is open on {settings.admin_host} without an admin_key"))
+    if settings.equivalence_interval_s and len(kinds) < len(PoolKind):
+        findings.append(_warning("equivalence_interval_s: it takes a plain and a speculative pool to compare answers"))
     if settings.workers > 1 and any(spec.in_flight_max for spec in settings.pool_specs()):
         findings.append(_warning(IN_FLIGHT_OF_SEVERAL.format(workers=settings.workers, more=settings.workers - 1)))
     return findings

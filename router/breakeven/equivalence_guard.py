@@ -50,6 +50,7 @@ class EquivalenceGuard:
         self._wanted = asyncio.Event()
         self._turn = count()
         self._drained: set[str] = set()
+        self._told: dict[Pair, str | None] = {}
         self._equivalence = Equivalence(rule_of(settings))
         self.reconfigure(settings)
 
@@ -59,6 +60,7 @@ class EquivalenceGuard:
         self._addresses = {address.name: address for address in settings.addresses()}
         self._equivalence.reconfigure(rule_of(settings))
         self._equivalence.forget(strangers)
+        self._told.clear()
         if settings.equivalence_interval_s:
             self._wanted.set()
         else:
@@ -93,9 +95,10 @@ class EquivalenceGuard:
             )
             again = await self._ask(pair.reference, pair.model, prompt)
         except EngineError as error:
-            LOG.info("equivalence: %s and %s: %s", pair.backend, pair.reference, error)
+            self._tell(pair, str(error))
             self._metrics.compared(pair.pool, pair.backend, Compared.FAILED)
             return
+        self._tell(pair, None)
         self._judge(pair, parted_at(reference, answer), parted_at(reference, again))
 
     async def _ask(self, backend: str, model: str, prompt: str) -> Answer:
@@ -117,6 +120,12 @@ class EquivalenceGuard:
                 self._apply(Drained(pair.backend))
         elif was_broken and not finding.broken:
             LOG.info("equivalence: %s answers as plain engines do again", pair.backend)
+
+    def _tell(self, pair: Pair, trouble: str | None) -> None:
+        """Log what is wrong when it begins or changes, not each time."""
+        if trouble is not None and self._told.get(pair) != trouble:
+            LOG.warning("equivalence: %s and %s cannot be compared: %s", pair.backend, pair.reference, trouble)
+        self._told[pair] = trouble
 
     def _is_broken(self, backend: str) -> bool:
         finding = self._equivalence.findings().get(backend)

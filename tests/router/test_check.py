@@ -84,6 +84,13 @@ def test_an_acceptance_that_changes_answers_is_a_problem(told: dict[str, str], w
     assert found.text.endswith("requests must be answered alike by all pools") or "garbage" in found.text
 
 
+def test_answers_of_one_kind_of_pool_cannot_be_compared() -> None:
+    told = warning("equivalence_interval_s: it takes a plain and a speculative pool to compare answers")
+    assert told in judge_settings(settings(speculative="", equivalence_interval_s=60))
+    assert told not in judge_settings(settings(equivalence_interval_s=60))
+    assert told not in judge_settings(settings(speculative=""))
+
+
 def test_an_acceptance_that_nobody_knows_and_a_key_that_vllm_has_not_are_warnings() -> None:
     found = judge_settings(described(rejection_sample_method="nova", draft_sample_metod="greedy"))
     assert [finding for finding in found if "speculative_config" in finding.text] == [

@@ -85,6 +85,19 @@ async def test_an_engine_that_does_not_answer_is_counted_and_says_nothing(answer
         assert made.metrics.equivalence == {}
 
 
+async def test_engines_that_cannot_be_compared_are_told_of_once(caplog):
+    async with site(spec=says(404)) as made:
+        await made.compare(3)
+        made.spec.answers["/v1/completions"] = says(500)
+        await made.compare(2)
+        made.spec.answers["/v1/completions"] = USUAL
+        await made.compare()
+        made.spec.answers["/v1/completions"] = says(500)
+        await made.compare()
+    both = "equivalence: speculative-0 and baseline-0 cannot be compared: POST /v1/completions answered"
+    assert [record.message for record in caplog.records] == [f"{both} 404", f"{both} 500", f"{both} 500"]
+
+
 async def test_where_requests_wait_no_further_ones_are_added():
     async with site() as made:
         made.fleet.apply(Scraped("baseline-0", EngineSignals(running=8.0, waiting=1.0), 0.0))
