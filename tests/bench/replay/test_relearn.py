@@ -92,9 +92,8 @@ def test_scrapes_teach_step_times_until_an_engine_begins_anew() -> None:
 
 def drafting(steps: float, at_s: float, in_flight: int = 4) -> FleetSnapshot:
     signals = EngineSignals(running=4.0, engine_steps=steps, drafts=steps, accepted_tokens=steps)
-    return fleet(
-        plain(backend("base-0")), speculative(backend("spec-0", in_flight, signals=signals, scraped_at_s=at_s))
-    )
+    scraped_then = {"signals": signals, "scraped_at_s": at_s, "in_flight_at_scrape": in_flight}
+    return fleet(plain(backend("base-0")), speculative(backend("spec-0", in_flight, **scraped_then)))
 
 
 def test_how_many_steps_a_drafting_engine_made_for_a_stream_is_what_its_counter_tells_for_that_time() -> None:
@@ -115,6 +114,15 @@ def test_few_steps_between_two_scrapes_tell_no_time_and_an_engine_that_began_ane
     for steps, expected in ((0.0, {}), (4.0, {}), (54.0, {"spec-0": 0.02}), (10.0, {})):
         relearned.at(entry(state=drafting(steps, steps / 50 if steps != 10.0 else 3.0), at_s=steps + 1))
         assert relearned._step_s == pytest.approx(expected)
+
+
+def test_an_idle_engine_tells_no_time_of_a_step() -> None:
+    relearned = Relearned()
+    for steps in (0.0, 50.0):
+        state = drafting(steps, steps)
+        idle = replace(state.pools[1].backends[0], signals=EngineSignals(running=0.0, engine_steps=steps))
+        relearned.at(entry(state=replace(state, pools=(replace(state.pools[1], backends=(idle,)),)), at_s=steps))
+    assert relearned._step_s == {}
 
 
 def test_who_else_was_there_is_counted_at_the_beginning_and_at_the_end() -> None:
