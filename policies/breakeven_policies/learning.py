@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from breakeven_policies.acceptances import STEPS_MIN, Acceptances
-from breakeven_policies.curve import FLAT, Curve, profile_of
+from breakeven_policies.curve import FLAT, RIDGE_TOKENS, Curve, profile_of
 from breakeven_policies.decision import AcceptanceSource
 from breakeven_policies.fading import Fading
 from breakeven_policies.learned import PLAIN_ACCEPTANCE, Learned, PoolProfile
@@ -37,6 +37,12 @@ from breakeven_policies.workload import CLASSES_MAX, OTHER
 REBUILD_S = 0.5
 """How often what was learned is made ready for policies: 0.3 ms of work for each pool that changed."""
 
+
+FULL_SHARE = 0.9
+"""Share of the slots from which on a request may have waited for one: its batch is a mean over its life."""
+
+PREFILL_FACTOR_MAX = 4.0
+"""How far what is learned of prefill may lie from what is expected: queues are no slower engine."""
 
 VISITS_MAX = 100.0
 """Visits of a class that are counted: five times what is enough."""
@@ -194,7 +200,7 @@ class _Pool:
         self.changed = True
         now_s = observed.now_s
         self._visit(observed.workload, now_s)
-        if observed.ttft_s is not None and observed.prompt_tokens:
+        if observed.ttft_s is not None and observed.prompt_tokens and not self._full(observed.batch):
             self._prefill.observe(observed.prompt_tokens, observed.ttft_s, now_s)
         batch, decode_s, events = observed.batch, observed.decode_s, observed.events
         if decode_s is None or decode_s <= 0.0:
@@ -247,20 +253,38 @@ class _Pool:
         accepts, prior = self._acceptances, self.facts.prior
         if accepts is not None:
             accepts.settle()
-        prefill_s = self._prefill.token_s()
         return profile_of(
             steps,
             FLAT if accepts is None else accepts.draft_share(),
             PLAIN_ACCEPTANCE if accepts is None else accepts.overall(),
-            prior.prefill_s if prefill_s is None and prior is not None else prefill_s,
+            self._prefill_s(steps),
             weights=self._steps.weights(),
-            slots=self._saturation.slots() if self.facts.slots is None else self.facts.slots,
+            slots=self._slots(),
             acceptance={} if accepts is None else accepts.by_class(),
             observations=self._steps.observations(now_s),
             measured=prior is not None,
             table=None if prior is None else prior.table,
             visits={name: visits.weight_at(now_s) for name, visits in self._visits.items()},
         )
+
+    def _slots(self) -> int | None:
+        """Sequences that one engine runs at once: as configured, else as seen."""
+        return self._saturation.slots() if self.facts.slots is None else self.facts.slots
+
+    def _full(self, batch: float | None) -> bool:
+        """Whether who came found no slot: the first token then tells the wait for one, not the prefill."""
+        slots = self._slots()
+        return batch is not None and slots is not None and batch >= slots * FULL_SHARE
+
+    def _prefill_s(self, steps: Curve) -> float | None:
+        """Seconds per prompt token, within `PREFILL_FACTOR_MAX` of what the table or nature says; None: unknown."""
+        prior = self.facts.prior
+        expected = None if prior is None else prior.prefill_s
+        learned = self._prefill.token_s()
+        if learned is None:
+            return expected
+        usual = steps.values[0] / RIDGE_TOKENS if expected is None else expected
+        return min(max(learned, usual / PREFILL_FACTOR_MAX), usual * PREFILL_FACTOR_MAX)
 
     def _accept(self, observed: Observed, steps: float | None, token_s: float | None) -> None:
         """What the request tells of acceptance: the engine's own figure, tokens per event, or time per token."""

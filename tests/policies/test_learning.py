@@ -2,9 +2,9 @@
 
 import pytest
 
-from breakeven_policies.curve import KNOTS, Curve
+from breakeven_policies.curve import KNOTS, RIDGE_TOKENS, Curve
 from breakeven_policies.decision import AcceptanceSource
-from breakeven_policies.learning import Learning, Observed, PoolFacts, PoolPrior
+from breakeven_policies.learning import PREFILL_FACTOR_MAX, Learning, Observed, PoolFacts, PoolPrior
 from breakeven_policies.snapshot import EngineSignals, PoolKind
 from breakeven_policies.workload import CLASSES_MAX, OTHER
 
@@ -111,6 +111,31 @@ def test_prompts_tell_prefill_and_tokens_per_byte() -> None:
     learned = learning.view()
     assert learned.pools["base"].prefill_s == pytest.approx(0.0002)
     assert (learned.tokens_per_byte, learned.prompt_length) == (0.25, pytest.approx(1100, rel=0.05))
+
+
+def prompts(token_s: float, batch: float, prior: PoolPrior | None = None) -> float:
+    """What is believed of prefill after a hundred prompts of two lengths, at steps of 20 ms."""
+    learning = Learning({"base": PoolFacts(PoolKind.PLAIN, slots=64, prior=prior)})
+    for number in range(100):
+        tokens = 100 + 2000 * (number % 2)
+        learning.observe(
+            stream("base", float(number), batch=batch, prompt_tokens=tokens, ttft_s=0.05 + token_s * tokens)
+        )
+    return learning.view().pools["base"].prefill_s
+
+
+def test_who_waited_for_a_slot_tells_nothing_of_prefill() -> None:
+    """Simulated: where requests queue, what they waited looks like a prefill twenty times as long."""
+    assert prompts(0.0002, batch=60.0) != pytest.approx(0.0002)
+    assert prompts(0.0002, batch=30.0) == pytest.approx(0.0002)
+
+
+def test_what_is_learned_of_prefill_stays_near_what_a_table_or_nature_says() -> None:
+    steps_s = prompts(0.019, batch=1.0)
+    assert steps_s == pytest.approx(PREFILL_FACTOR_MAX * 0.02 / RIDGE_TOKENS)
+    measured = PoolPrior(STEPS, prefill_s=0.0004)
+    assert prompts(0.019, 4.0, measured) == pytest.approx(PREFILL_FACTOR_MAX * 0.0004)
+    assert prompts(0.00001, 4.0, measured) == pytest.approx(0.0004 / PREFILL_FACTOR_MAX)
 
 
 def scraped(before: EngineSignals, after: EngineSignals, pool: str = "spec", seconds: float = 1.0) -> Learning:

@@ -11,7 +11,7 @@ from breakeven_bench.fleet_model.arms import Arm, chooser_of, learning_of
 from breakeven_bench.fleet_model.outcome import Outcome, judge, requests_of
 from breakeven_bench.fleet_model.simulation import simulate
 from breakeven_bench.fleet_model.trace import stretched
-from breakeven_bench.fleet_model.traffic import Asked, mixed, traffic
+from breakeven_bench.fleet_model.traffic import BLOCK, Asked, mixed, traffic
 from breakeven_bench.fleet_model.worlds import WORLDS
 
 CAPACITY_STEP = 1.05
@@ -26,7 +26,7 @@ CAPACITY_STEPS = 72
 class Extent:
     """How long runs are: `part` requests and three times as many are judged, after `warm_up` that are not."""
 
-    part: int = 1000
+    part: int = 2 * BLOCK
     warm_up: int = 1000
     seed: int = 1
 

@@ -6,12 +6,15 @@ row of random numbers at a place of its own, wherever it is served.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from breakeven_bench.fleet_model.worlds import LONG_PROMPT_TOKENS, World, scattered
 from breakeven_policies.request import RequestView
+
+Value = TypeVar("Value")
 
 MODEL = "model"
 ENDPOINT = "/v1/chat/completions"
@@ -48,6 +51,9 @@ CATEGORIES = (
     Category("structured", 50, (100, 300), (50, 200)),
 )
 """Weights and answers are the user's; prompts follow his words ("one or two sentences", "500 to 1,000 words")."""
+
+BLOCK = sum(category.weight for category in CATEGORIES)
+"""The user's 500 prompts."""
 
 TEMPERATURES = ((0.0, 25), (0.3, 15), (0.5, 12), (0.7, 25), (1.0, 15), (1.2, 5), (1.5, 3))
 """Temperature and its share in percent: 8 % above 1.0 as in design section 1, the rest is ours."""
@@ -90,36 +96,42 @@ class Asked:
 
 
 def mixed(count: int, rate_per_s: float, seed: int) -> list[Asked]:
-    """`count` requests of the six categories as a Poisson process."""
+    """`count` requests of the six categories, bunched as a Poisson process is.
+
+    Every `BLOCK` requests are the user's prompts once, in another order, and fill exactly their share of the time: two
+    parts of a run then hold the same work, and only its order and bunching differ.
+    """
     rng = np.random.default_rng((seed, 1))
-    ends = np.cumsum(rng.exponential(1.0 / rate_per_s, count))
-    weights = np.array([category.weight for category in CATEGORIES], dtype=float)
-    picks = rng.choice(len(CATEGORIES), count, p=weights / weights.sum())
-    place, length = rng.random(count), rng.random(count)
-    asked = []
-    for index in range(count):
-        category = CATEGORIES[picks[index]]
-        prompt = _between(category.prompt_tokens, place[index])
-        asked.append(Asked(float(ends[index]), category.name, prompt, _between(category.output_tokens, length[index])))
-    return asked
+    asked: list[Asked] = []
+    while len(asked) < count:
+        gaps = rng.exponential(1.0, BLOCK)
+        times = (np.cumsum(gaps) / gaps.sum() * BLOCK + len(asked)) / rate_per_s
+        prompts = [
+            (category, (place + 0.5) / category.weight) for category in CATEGORIES for place in range(category.weight)
+        ]
+        lengths = rng.random(BLOCK)
+        for index, which in enumerate(rng.permutation(BLOCK).tolist()):
+            category, share = prompts[which]
+            prompt = _between(category.prompt_tokens, float(lengths[index]))
+            asked.append(Asked(float(times[index]), category.name, prompt, _between(category.output_tokens, share)))
+    return asked[:count]
 
 
 def traffic(asked: Sequence[Asked], world: World, seed: int) -> Traffic:
     """Give every request its temperature, its acceptance in this world, its luck, and what a policy will see of it."""
     rng = np.random.default_rng((seed, 2))
     count = len(asked)
-    warmth = [temperature for temperature, _ in TEMPERATURES]
-    shares = np.array([share for _, share in TEMPERATURES], dtype=float)
-    temperatures = rng.choice(warmth, count, p=shares / shares.sum())
+    temperatures = _dealt(TEMPERATURES, count, rng)
     normals, tickets, per_token = rng.standard_normal(count), rng.random(count), rng.uniform(*BYTES_PER_TOKEN, count)
-    is_long = rng.random(count) < world.long_prompt_share
+    long_percent = round(100 * world.long_prompt_share)
+    is_long = _dealt(((True, long_percent), (False, 100 - long_percent)), count, rng)
     places = rng.integers(0, DRAWS, count)
     tells_usage = rng.random(count) < USAGE_SHARE
     longest = max(each.output_tokens for each in asked)
     luck = rng.exponential(1.0, DRAWS + longest)
     arrivals = []
     for index, each in enumerate(asked):
-        temperature = float(temperatures[index])
+        temperature = temperatures[index]
         prompt_tokens = LONG_PROMPT_TOKENS if is_long[index] else each.prompt_tokens
         acceptance = scattered(world.acceptance(temperature, each.category, index), float(normals[index]))
         prompt_bytes = round(prompt_tokens * float(per_token[index]))
@@ -138,6 +150,15 @@ def traffic(asked: Sequence[Asked], world: World, seed: int) -> Traffic:
             )
         )
     return Traffic(tuple(arrivals), luck)
+
+
+def _dealt(shares: Sequence[tuple[Value, int]], count: int, rng: np.random.Generator) -> list[Value]:
+    """`count` values, dealt so that every hundred of them have exactly these shares, which are percentages."""
+    hundred = [value for value, share in shares for _ in range(share)]
+    dealt: list[Value] = []
+    while len(dealt) < count:
+        dealt += [hundred[which] for which in rng.permutation(len(hundred)).tolist()]
+    return dealt[:count]
 
 
 def _between(bounds: tuple[int, int], share: float) -> int:

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from breakeven_bench.fleet_model.traffic import CATEGORIES, MAX_TOKENS, mixed, traffic
+from breakeven_bench.fleet_model.traffic import BLOCK, CATEGORIES, MAX_TOKENS, mixed, traffic
 from breakeven_bench.fleet_model.worlds import LONG_PROMPT_TOKENS, WORLDS
 
 COUNT = 4000
@@ -23,6 +23,19 @@ def test_categories_come_in_the_users_proportions_at_the_rate_asked_for(asked):
     assert asked[-1].at_s == pytest.approx(COUNT / 4.0, rel=0.06)
 
 
+def test_every_block_is_the_same_work_in_another_order_and_in_the_same_time(asked):
+    first, second = asked[:BLOCK], asked[BLOCK : 2 * BLOCK]
+    work = [sorted((each.category, each.output_tokens) for each in block) for block in (first, second)]
+    assert work[0] == work[1]
+    assert [each.category for each in first] != [each.category for each in second]
+    assert first[-1].at_s == pytest.approx(BLOCK / 4.0)
+    assert second[-1].at_s == pytest.approx(2 * BLOCK / 4.0)
+
+
+def test_a_part_of_a_block_is_as_long_as_asked_for():
+    assert len(mixed(7, 1.0, 1)) == 7
+
+
 def test_prompts_and_answers_stay_in_the_range_of_their_category(asked):
     ranges = {category.name: category for category in CATEGORIES}
     for each in asked:
@@ -33,7 +46,7 @@ def test_prompts_and_answers_stay_in_the_range_of_their_category(asked):
 
 def test_eight_per_cent_are_hotter_than_one(asked):
     temperatures = [each.view.temperature for each in traffic(asked, WORLDS["falls"], 7).arrivals]
-    assert sum(temperature > 1.0 for temperature in temperatures) / COUNT == pytest.approx(0.08, abs=0.015)
+    assert sum(temperature > 1.0 for temperature in temperatures) / COUNT == pytest.approx(0.08, abs=0.001)
 
 
 def test_one_seed_is_one_traffic_and_another_seed_another(asked):
