@@ -198,8 +198,9 @@ def _add_switch_routes(app: FastAPI, sights: Sights) -> None:
         require_right_to_change(sights.admin_key, request)
 
     def switch(spec: str | None) -> dict[str, Any]:
+        by = "somebody on this machine" if sights.admin_key is None else "whoever has the admin_key"
         try:
-            sights.switch(spec)
+            sights.switch(spec, by)
         except ValueError as error:
             raise unknown_policy(error) from None
         return policy_document(sights.policy(), sights.configured(), sights.snapshot())

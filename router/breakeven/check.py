@@ -277,6 +277,7 @@ def settings_table(settings: Settings) -> list[str]:
     """Pools and engines as configured."""
     lines = [
         f"policy {settings.build_policy().name}, threshold {settings.threshold:g}",
+        *_further_policies(settings),
         f"OpenAI API on {settings.host} port {settings.port}",
         f"admin on {settings.admin_host} port {settings.admin_port}",
     ]
@@ -289,6 +290,16 @@ def settings_table(settings: Settings) -> list[str]:
     lines += [f"model {name!a}: {_shown_defaults(model.defaults)}" for name, model in settings.models.items()]
     lines.append(f"{'every other' if settings.models else 'every'} model: {_shown_defaults(settings.defaults)}")
     return lines
+
+
+def _further_policies(settings: Settings) -> Iterable[str]:
+    """Those that are only asked, and those that a request may ask for."""
+    if settings.shadow:
+        yield f"shadow policies {', '.join(policy.name for policy in settings.build_shadows())}"
+    if settings.policy_header:
+        yield f"clients may name in {settings.policy_header}: {', '.join(settings.policy_choices)}"
+    for alias, policy in settings.alias_policies.items():
+        yield f"requests for {alias!a} are decided by {policy}"
 
 
 def _shown_defaults(defaults: DefaultsConfig) -> str:

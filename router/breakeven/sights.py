@@ -26,5 +26,5 @@ class Sights:
     apply: Callable[[Drained | Resumed], object]
     build: Callable[[str], Policy]
     configured: Callable[[], Policy]
-    switch: Callable[[str | None], object]
+    switch: Callable[[str | None, str], object]
     tables: Callable[[], dict[str, Any]] = dict

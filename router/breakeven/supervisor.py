@@ -117,9 +117,9 @@ class Supervisor(Router):
         if self.fleet.health(event.backend) is before:
             self._crew.tell(self._belief(event.backend, before))
 
-    def switch_policy(self, spec: str | None) -> None:
+    def switch_policy(self, spec: str | None, by: str) -> None:
         """As of one process, and every worker decides by it."""
-        super().switch_policy(spec)
+        super().switch_policy(spec, by)
         self._crew.tell(PolicySwitched(spec))
 
     def _take_measurements(self, measurements: dict[str, Measurement]) -> None:

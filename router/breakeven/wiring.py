@@ -295,13 +295,16 @@ class Router:
         self._sights.endpoints = EndpointTable(settings.extra_paths)
         self._sights.admin_key = None if settings.admin_key is None else settings.admin_key.get_secret_value()
 
-    def switch_policy(self, spec: str | None) -> None:
-        """Have another policy decide from the next request on; None: the configured one. ValueError: there is none."""
+    def switch_policy(self, spec: str | None, by: str) -> None:
+        """Have another policy decide from the next request on; None: the configured one. ValueError: there is none.
+
+        `by`: who wants it, for the log.
+        """
         before = self._policy.current.name
         self._policy.switch(spec)
         self.metrics.policy_switched = spec is not None
         again = ", the configured one" if spec is None else ""
-        LOG.warning("policy switched over the admin port from %s to %s%s", before, self._policy.current.name, again)
+        LOG.warning("policy switched by %s from %s to %s%s", by, before, self._policy.current.name, again)
         arrange_learning(self.fleet, self.settings, self._policy.current, self.measurements)
 
     async def first_probes(self) -> None:

@@ -2,6 +2,7 @@
 
     python -m tests.house.instructions            needs valgrind (apt-get install valgrind); four minutes
     python -m tests.house.instructions request-logged request-journalled request-traced       single cases
+    python -m tests.house.instructions request-choosing     where clients may name a policy and this one does not
     python -m tests.house.instructions request-shadowed     with least_loaded as a shadow policy, its work included
     python -m tests.house.instructions request-of-four-workers
 
@@ -103,6 +104,8 @@ async def run(case, count):
             logs["access_log"] = f"{folder}/access.log"
         if case in {"request-journalled", "request-written-down"}:
             logs["journal"] = folder
+        if case == "request-choosing":
+            logs |= {"policy_header": "x-breakeven-policy", "policy_choices": "least_loaded"}
         if case == "request-shadowed":
             logs["shadow"] = "least_loaded"
             proxy_module._soon = lambda work: work()  # no loop turns here

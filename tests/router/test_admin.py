@@ -49,7 +49,7 @@ def sights(fleet: Fleet, admin_key: str | None = None) -> Sights:
         apply=fleet.apply,
         build=in_force.build,
         configured=lambda: in_force.configured,
-        switch=in_force.switch,
+        switch=lambda spec, _: in_force.switch(spec),
     )
 
 

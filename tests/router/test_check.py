@@ -227,6 +227,21 @@ def test_the_configuration_is_shown_pool_by_pool() -> None:
     ]
 
 
+def test_policies_beside_the_one_that_decides_are_listed() -> None:
+    further = {
+        "shadow": "least_loaded,pinned:baseline",
+        "policy_header": "x-policy",
+        "policy_choices": "threshold:0.5,least_loaded",
+        "aliases": "cool=m",
+        "alias_policies": "cool=threshold:0.5",
+    }
+    assert settings_table(settings(**further))[1:4] == [
+        "shadow policies least_loaded, pinned:baseline",
+        "clients may name in x-policy: threshold:0.5, least_loaded",
+        "requests for 'cool' are decided by threshold:0.5",
+    ]
+
+
 def test_aliases_and_defaults_are_shown() -> None:
     models = {"m": {"defaults": {"temperature": 0.6, "top_k": 20}}, "n": {}}
     shown = settings_table(settings(aliases="fast=m", models=models, defaults={"min_p": 0.1}))

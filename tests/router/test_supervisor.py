@@ -82,13 +82,13 @@ def test_what_a_probe_finds_out_is_told_to_all_workers(supervisor):
 
 def test_a_policy_that_is_switched_to_is_told_to_all_workers_and_to_those_that_come(supervisor):
     with pytest.raises(ValueError, match="unknown policy"):
-        supervisor.switch_policy("fastest")
+        supervisor.switch_policy("fastest", "a test")
     assert told(supervisor) == []
-    supervisor.switch_policy("least_loaded")
+    supervisor.switch_policy("least_loaded", "a test")
     assert told(supervisor) == [PolicySwitched("least_loaded")]
     supervisor._greet(supervisor._crew)
     assert PolicySwitched("least_loaded") in told(supervisor)
-    supervisor.switch_policy(None)
+    supervisor.switch_policy(None, "a test")
     assert told(supervisor) == [PolicySwitched(None)]
     supervisor._greet(supervisor._crew)
     assert told(supervisor) == [Believed("baseline-0", Health.UNKNOWN)]

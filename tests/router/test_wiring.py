@@ -61,7 +61,7 @@ async def test_a_switch_of_the_policy_is_logged_shown_and_outlasts_a_reload(capl
     async with running() as (router, client):
         admin = f"http://127.0.0.1:{router.admin_port}"
         await client.put(f"{admin}/policy", json={"policy": "least_loaded"})
-        assert "policy switched over the admin port from threshold to least_loaded" in caplog.text
+        assert "policy switched by somebody on this machine from threshold to least_loaded" in caplog.text
         await router.reload(settings(threshold=0.5))
         page = (await client.get(f"{admin}/metrics")).text
         assert 'breakeven_policy_info{policy="least_loaded",table_hash="none"} 1.0' in page
