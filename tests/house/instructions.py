@@ -5,6 +5,7 @@
     python -m tests.house.instructions request-choosing     where clients may name a policy and this one does not
     python -m tests.house.instructions request-shadowed     with least_loaded as a shadow policy, its work included
     python -m tests.house.instructions request-of-four-workers
+    python -m tests.house.instructions request-learned stream-learned event-learned     with the policy breakeven
 
 Unlike seconds they are the same on a busy machine, so that a change of a percent can be seen. The messages are those of
 a small chat request; both of its heads have come before, as on any kept-alive connection.
@@ -36,8 +37,10 @@ from breakeven.model_cards import ModelDirectory
 from breakeven.proxy import Proxy
 from breakeven.recorder import Recorder, Tracing
 from breakeven.recorders import open_recorders
+from breakeven.schooling import arrange_learning
 from breakeven.shared_table import new_table, rows_of
 from breakeven.upstream import Connection
+from breakeven_policies.learning import Observed
 from breakeven_policies.snapshot import EngineSignals
 
 COUNTS = (100, 600)
@@ -109,9 +112,24 @@ async def run(case, count):
         if case == "request-shadowed":
             logs["shadow"] = "least_loaded"
             proxy_module._soon = lambda work: work()  # no loop turns here
+        if case.endswith("-learned"):
+            logs["policy"] = "breakeven"
         settings = Settings(speculative=["http://127.0.0.1:1"], baseline=["http://127.0.0.1:2"], **logs)
         with written_down(case, settings) as (recorder, tracing):
             serve(case, count, settings, recorder, tracing)
+
+
+def teach(learning):
+    """So much that requests are decided by cost, and go to the speculative pool as under the static rule."""
+    now_s = time.monotonic()
+    for number in range(400):
+        pool, tokens = ("speculative", 251) if number % 2 else ("baseline", 101)
+        batch = 1.0 + number % 32
+        learning.observe(
+            Observed(pool, "t2/short/free", now_s, batch=batch, events=101, completion_tokens=tokens, decode_s=2.0)
+        )
+    learning.observe(Observed(pool, "t2/short/free", now_s + 1.0))
+    assert all(profile.known for profile in learning.view().pools.values())
 
 
 def counting(case, specs):
@@ -131,6 +149,9 @@ def serve(case, count, settings, recorder, tracing):
         fleet.apply(ProbeSucceeded(backend))
         fleet.apply(ModelsListed(backend, frozenset({"m"})))
         fleet.apply(Scraped(backend, EngineSignals(running=3.0, waiting=0.0, generation_tokens=9.0), time.monotonic()))
+    arrange_learning(fleet, settings, settings.build_policy(), {})
+    if fleet.learning is not None:
+        teach(fleet.learning)
     proxy = Proxy(
         settings=settings,
         fleet=fleet,
@@ -159,7 +180,7 @@ def serve(case, count, settings, recorder, tracing):
         for _ in range(count):
             client.data_received(REQUEST)
             engine.data_received(RESPONSE)
-    elif case == "stream":  # with connections of its own, and four events
+    elif case.startswith("stream"):  # with connections of its own, and four events
         for _ in range(count):
             client.data_received(REQUEST)
             engine.data_received(STREAM)

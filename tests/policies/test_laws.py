@@ -3,12 +3,12 @@
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from breakeven_policies.capability import pool_can_sample, serves_model
-from breakeven_policies.decision import Decision, Refusal, Refuse, Route
+from breakeven_policies.decision import Decision, Reason, Refusal, Refuse, Route
 from breakeven_policies.policy import RANKING_MAX, Policy
 from breakeven_policies.registry import build_policy, policy_names
 from breakeven_policies.request import RequestView
@@ -16,8 +16,10 @@ from breakeven_policies.snapshot import FleetSnapshot, Health, PoolView
 from tests.policies.fleets import fleets, requests
 
 EVERY_POLICY = [build_policy(f"{name}:p0" if name == "pinned" else name) for name in policy_names()]
+OTHER_OBJECTIVES = [build_policy("breakeven:throughput"), build_policy("breakeven:goodput")]
 
 every_policy = pytest.mark.parametrize("policy", EVERY_POLICY, ids=lambda policy: policy.name)
+every_objective = pytest.mark.parametrize("policy", EVERY_POLICY + OTHER_OBJECTIVES, ids=lambda policy: policy.name)
 any_case = given(fleet=fleets(), request=requests())
 
 
@@ -108,7 +110,7 @@ def test_a_refusal_is_retryable_only_where_health_or_room_alone_is_missing(
             assert not any(serves_model(backend, request) for pool in fleet.pools for backend in pool.backends)
 
 
-@every_policy
+@every_objective
 @settings(max_examples=60)
 @any_case
 def test_more_load_never_improves_a_rank(policy: Policy, fleet: FleetSnapshot, request: RequestView) -> None:
@@ -132,6 +134,44 @@ def test_more_load_never_improves_a_rank(policy: Policy, fleet: FleetSnapshot, r
         decided = policy.decide(request, heavier)
         if isinstance(decided, Route):  # else the load was the last that it may have
             assert name not in names(decided)[:place]
+
+
+@pytest.mark.slow
+@every_objective
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(fleet=fleets(8, 8), request=requests(), order=st.randoms(use_true_random=False))
+def test_a_fleet_of_64_backends_in_8_pools_is_routed_by_the_same_laws(
+    policy: Policy, fleet: FleetSnapshot, request: RequestView, order: object
+) -> None:
+    decision = policy.decide(request, fleet)
+    shuffled = replace(
+        fleet,
+        pools=tuple(
+            replace(pool, backends=tuple(order.sample(list(pool.backends), len(pool.backends)))) for pool in fleet.pools
+        ),
+    )
+    assert policy.decide(request, shuffled) == decision
+    assert isinstance(decision, Route) == bool(able(fleet, request))
+    if isinstance(decision, Route):
+        ranking = names(decision)
+        assert set(ranking) <= able(fleet, request)
+        assert len(set(ranking)) == len(ranking) == min(RANKING_MAX, len(able(fleet, request)))
+
+
+@every_objective
+@settings(max_examples=30)
+@any_case
+def test_what_nobody_measured_is_decided_by_a_declared_rule(
+    policy: Policy, fleet: FleetSnapshot, request: RequestView
+) -> None:
+    """Without a table and without observations the adaptive policy goes where the static rule goes, and says why."""
+    decision = policy.decide(request, replace(fleet, learned=None))
+    if isinstance(decision, Route) and getattr(policy, "learns", False) and request.sampled:
+        static = build_policy("threshold").decide(request, fleet)
+        assert isinstance(static, Route)
+        assert decision.ranking == static.ranking
+        assert decision.reason is Reason.UNMEASURED or decision.reason is static.reason
+        assert decision.prediction is None
 
 
 @every_policy
