@@ -32,12 +32,9 @@ class Inherited:
         return self.ready is not None
 
     def tell_ready(self) -> None:
-        """Tell the predecessor. OSError where it is gone."""
+        """Tell the predecessor, to whom the end of this descriptor is our end: it stays open. OSError: it is gone."""
         if self.ready is not None:
-            try:
-                os.write(self.ready, SAID)
-            finally:
-                os.close(self.ready)
+            os.write(self.ready, SAID)
 
 
 NOTHING = Inherited()

@@ -16,6 +16,9 @@ from pathlib import Path
 READY_WITHIN_S = 60.0
 """A start takes a second of a core, the engines up to ten; a machine that is busy takes several times as long."""
 
+SETTLED_S = 1.0
+"""What dies of its first requests does so within that, and until then nothing has been given up."""
+
 END_WITHIN_S = 5.0
 """Between SIGTERM and SIGKILL for one that is not wanted any more: it has hardly begun to serve."""
 
@@ -39,18 +42,27 @@ class Successor:
         self.pid = process.pid
 
     async def ready(self, within_s: float = READY_WITHIN_S) -> None:
-        """Wait until it serves; NoSuccessorError where it does not."""
+        """Wait until it serves, and has for a moment; NoSuccessorError where it does not."""
         try:
-            async with asyncio.timeout(within_s):
-                said = await asyncio.get_running_loop().sock_recv(self._hearing, SAID_BYTES_MAX)
+            said = await self._heard(within_s)
         except TimeoutError:
             message = f"process {self.pid} was not ready within {within_s:g} s"
             raise NoSuccessorError(message) from None
-        if not said:
-            code = await self._code()
-            how = "does not serve" if code is None else f"ended with {code} before it served"
-            message = f"process {self.pid} {how}, see above"
-            raise NoSuccessorError(message)
+        when = "before it served"
+        if said:
+            when = "when it had just begun to serve"
+            try:
+                await self._heard(SETTLED_S)  # it has no more to say: this is its end
+            except TimeoutError:
+                return
+        code = await self._code()
+        how = "does not serve" if code is None else f"ended with {code} {when}"
+        message = f"process {self.pid} {how}, see above"
+        raise NoSuccessorError(message)
+
+    async def _heard(self, within_s: float) -> bytes:
+        async with asyncio.timeout(within_s):
+            return await asyncio.get_running_loop().sock_recv(self._hearing, SAID_BYTES_MAX)
 
     async def end(self) -> None:
         """It is not wanted any more."""

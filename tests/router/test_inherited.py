@@ -118,7 +118,9 @@ def test_a_successor_says_once_that_it_is_ready(monkeypatch):
         assert inherited.succeeds
         assert not os.get_inheritable(200)
         inherited.tell_ready()
-        assert reader.read() == b"READY=1\n"  # and the end: its descriptor is closed
+        assert os.read(reading, 100) == b"READY=1\n"
+        os.close(200)
+        assert reader.read() == b""  # its end is the predecessor's to notice
         os.dup2(0, 200)  # for the end of the block
     NOTHING.tell_ready()
 
@@ -128,5 +130,4 @@ def test_a_predecessor_that_is_gone_is_an_error():
     os.close(reading)
     with pytest.raises(BrokenPipeError):
         Inherited(ready=writing).tell_ready()
-    with pytest.raises(OSError, match="Bad file"):
-        os.fstat(writing)
+    os.close(writing)

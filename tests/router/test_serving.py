@@ -124,9 +124,8 @@ def test_a_successor_tells_the_process_before_it_and_serves_also_where_that_is_g
     tell_ready(Inherited(ready=writing), told)
     assert os.read(reading, 100) == b"READY=1\n"
     os.close(reading)
-    reading, writing = os.pipe()
-    os.close(reading)
     tell_ready(Inherited(ready=writing), told)
+    os.close(writing)
     assert caplog.messages == ["the process before this one is gone: this one serves alone"]
     assert told.lines == []
     tell_ready(NOTHING, told)

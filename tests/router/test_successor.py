@@ -17,6 +17,11 @@ os.write(int(os.environ["READY_FD"]), b"READY=1\\n")
 sys.stdin.read()
 time.sleep(600)
 """
+DIES_OF_SERVING = """
+import os, sys
+os.write(int(os.environ["READY_FD"]), b"READY=1\\n")
+sys.exit(4)
+"""
 DIES = "import sys; sys.exit(3)"
 HANGS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 CLOSES = """
@@ -60,6 +65,14 @@ async def test_one_that_ends_before_it_serves_is_told_with_its_code(start):
 
 
 @pytest.mark.slow
+async def test_one_that_dies_of_its_first_requests_has_taken_nothing_over(start):
+    successor = start(DIES_OF_SERVING)
+    with pytest.raises(NoSuccessorError) as caught:
+        await successor.ready()
+    assert str(caught.value) == f"process {successor.pid} ended with 4 when it had just begun to serve, see above"
+
+
+@pytest.mark.slow
 async def test_one_that_hangs_is_waited_for_no_longer_than_allowed_and_then_ended_by_force(start, monkeypatch):
     monkeypatch.setattr(successor_module, "END_WITHIN_S", 0.05)
     successor = start(HANGS)
@@ -81,7 +94,8 @@ async def test_one_that_closes_its_end_and_goes_on_does_not_serve(start, monkeyp
 
 
 @pytest.mark.slow
-async def test_one_that_serves_says_so_and_stays(start):
+async def test_one_that_serves_says_so_and_stays(start, monkeypatch):
+    monkeypatch.setattr(successor_module, "SETTLED_S", 0.1)
     successor = start(SAYS_READY)
     await successor.ready()
     assert successor._process.poll() is None
