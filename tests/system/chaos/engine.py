@@ -67,6 +67,8 @@ class Engine:
             return document(b"")
         if path == b"/v1/models":
             return document(b'{"object":"list","data":[{"id":"m","object":"model","created":1,"owned_by":"chaos"}]}')
+        if path == b"/version":
+            return document(b'{"version":"0.33.0"}')
         if path == b"/metrics":
             values = {
                 "num_requests_running": self.running,
