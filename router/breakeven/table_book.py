@@ -57,8 +57,8 @@ class Match(Struct, frozen=True):
             measurement = self.found.measurement
             return f"{self.pool}: table {measurement.table} ({measurement.hash}), setup {measurement.setup.name}"
         missed = self.found
-        named = "" if missed.table is None else f"{missed.table} ({missed.hash}) "
-        return f"{self.pool}: unmeasured, {named}{missed.detail}"
+        nearest = "" if missed.table is None else f"nearest table {missed.table} ({missed.hash}): "
+        return f"{self.pool}: unmeasured; {nearest}{missed.detail}"
 
 
 class TableBook:

@@ -72,7 +72,9 @@ async def test_a_table_is_used_while_it_fits_and_no_longer(stage: Stage) -> None
     await named_everywhere(stage, None)
     lines = [line for line in stage.router.log if "unmeasured" in line and "it is about 0.33.0" in line]
     assert len(lines) == 1
-    assert re.search(rf"WARNING .*{SPEC}: unmeasured, llama-on-a100 \({HASH}\) .* the pool runs 0\.34\.0", lines[0])
+    assert re.search(
+        rf"WARNING .*{SPEC}: unmeasured; nearest table llama-on-a100 \({HASH}\): .* the pool runs 0\.34\.0", lines[0]
+    )
 
 
 async def test_a_table_that_is_broken_leaves_the_one_before_in_force(stage: Stage, site: Stage) -> None:

@@ -118,8 +118,11 @@ def test_only_tables_that_have_expired_are_warned_of() -> None:
 def test_what_engines_answered_says_which_table_is_used_for_each_pool() -> None:
     names = frozenset({DOCUMENT["provenance"]["model"]})
     found = match_lines(settings(), [table()], [plain(names=names), down_spec()], date(2026, 12, 1))
-    silent = f"llama-on-a100 ({short_hash(table())}) the engines of the pool have not said yet what they serve"
-    assert found == [f"baseline: unmeasured, {silent}", f"speculative: unmeasured, {silent}"]
+    silent = (
+        f"nearest table llama-on-a100 ({short_hash(table())}): "
+        "the engines of the pool have not said yet what they serve"
+    )
+    assert found == [f"baseline: unmeasured; {silent}", f"speculative: unmeasured; {silent}"]
     known = EngineReport("baseline-0", "baseline", PoolKind.PLAIN, "ready", "0.33.0", names=names)
     (first, _) = match_lines(settings(), [table()], [known], date(2026, 12, 1))
     assert first == f"baseline: table llama-on-a100 ({short_hash(table())}), setup plain"

@@ -106,11 +106,11 @@ def test_another_configuration_forgets_strangers_only():
 
 
 def test_why_not_is_said_in_a_line():
-    assert NO_TABLE.line() == "plain: unmeasured, no table is loaded"
+    assert NO_TABLE.line() == "plain: unmeasured; no table is loaded"
     assert NO_TABLE.measurement is None
     missed = TableBook(POOLS, [table()]).match(fleet(), TODAY)[0]
     told = "the engines of the pool have not said yet what they serve"
-    assert missed.line() == f"plain: unmeasured, llama-on-a100 ({short_hash(table())}) {told}"
+    assert missed.line() == f"plain: unmeasured; nearest table llama-on-a100 ({short_hash(table())}): {told}"
 
 
 def test_the_hash_in_use_is_one_word_whatever_is_in_use():

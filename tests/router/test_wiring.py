@@ -141,7 +141,7 @@ async def test_a_table_that_fits_the_engines_is_used_until_they_are_others(
         ("INFO", f"baseline: table llama-on-a100 ({digest}), setup plain"),
         (
             "WARNING",
-            f"baseline: unmeasured, llama-on-a100 ({digest}) it is about 0.33.0, the pool runs 0.34.0",
+            f"baseline: unmeasured; nearest table llama-on-a100 ({digest}): it is about 0.33.0, the pool runs 0.34.0",
         ),
     ]
 
