@@ -31,6 +31,7 @@ from breakeven.worker_messages import (
     Part,
     Reconfigured,
     Serving,
+    TookOver,
 )
 
 LOG = logging.getLogger(__name__)
@@ -79,6 +80,8 @@ class Worker:
         self.hung_up = asyncio.Event()
         self.ended = asyncio.Event()
         self.drained = False
+        self.edition = 0
+        """Of the settings by which it serves."""
         self.stands_still = False
         self.channel: Channel
 
@@ -133,6 +136,7 @@ class Crew:
         self._workers: set[Worker] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._seats: list[asyncio.Task[None]] = []
+        self._edition = 0
         self._parting = False
         self._stopping = False
 
@@ -172,7 +176,12 @@ class Crew:
         """Have all workers, and those that come, serve by these settings and keys."""
         self._settings = settings_of_workers(settings)
         self._keys = keys
-        self.tell(Reconfigured(pickle.dumps((self._settings, self._keys))))
+        self._edition += 1
+        self.tell(Reconfigured(pickle.dumps((self._settings, self._keys)), self._edition))
+
+    def is_up_to_date(self, worker: Worker) -> bool:
+        """Whether it serves by the settings in force; just after a reload, or where it could not read a file, not."""
+        return worker.edition == self._edition
 
     def part(self) -> None:
         """Not ready any more; clients are still accepted."""
@@ -303,6 +312,7 @@ class Crew:
         self._tasks.add(attending)
         attending.add_done_callback(self._tasks.discard)
         settings = pickle.dumps((self._settings, self._keys))
+        worker.edition = self._edition
         worker.send(Assignment(number, settings, sockets, self._table, row, len(self._rows)))
         self._greet(worker)
         if self._parting:
@@ -327,5 +337,7 @@ class Crew:
             worker.leaving.set()
         elif isinstance(message, Left):
             worker.drained = message.drained
+        elif isinstance(message, TookOver):
+            worker.edition = message.edition
         else:
             self._hear(worker, message)

@@ -7,8 +7,10 @@ what they have in flight is read from the table that all of them map.
 
 import asyncio
 import json
+import ssl
 from dataclasses import replace
 
+from breakeven.api_keys import ApiKeys
 from breakeven.config import BackendAddress
 from breakeven.crew import Crew, Worker
 from breakeven.fleet import (
@@ -34,9 +36,11 @@ from breakeven.model_cards import ModelDirectory
 from breakeven.probe import Listeners, Prober, Rhythm
 from breakeven.proxy import Proxy
 from breakeven.record import AttemptResult
+from breakeven.reload import Plan
 from breakeven.shared_table import new_table, rows_of
 from breakeven.wiring import Router
 from breakeven.worker_messages import AskedWell, Listed, Measured, Message, PolicySwitched, Well
+from breakeven_policies.measured import Table
 from breakeven_policies.measurement import Measurement
 from breakeven_policies.snapshot import Health, Suspicion
 
@@ -53,6 +57,7 @@ class Supervisor(Router):
         self._crew: Crew
         self._answered: dict[tuple[str, str], float] = {}
         self._asking: set[asyncio.Task[None]] = set()
+        self._moved: set[str] = set()
 
     def ready(self) -> bool:
         """As of one process, and somebody has to serve."""
@@ -145,20 +150,33 @@ class Supervisor(Router):
 
     # -- upwards
 
+    def take_over(
+        self, plan: Plan, keys: ApiKeys | None, context: ssl.SSLContext | None, tables: tuple[Table, ...]
+    ) -> None:
+        """As of one process; and remember whom a worker that has not heard of it yet may mistake for another."""
+        self._moved.update(address.name for address in plan.unasked)
+        super().take_over(plan, keys, context, tables)
+
     def _hear(self, worker: Worker, message: Message) -> None:
-        if isinstance(message, ConnectRefused):
-            self._learn(message)
-        elif isinstance(message, EndedElsewhere):
-            self._count_failure(message)
-        elif isinstance(message, Erred):
-            for pool in self._sights.snapshot().pools:
-                for backend in pool.backends:
-                    self._note_answers(backend.name)
-            self._learn(message)
+        if isinstance(message, ConnectRefused | EndedElsewhere | Erred):
+            if message.backend not in self._moved or self._crew.is_up_to_date(worker):
+                self._hear_of(message)  # else it speaks of the engine that had the name before
         elif isinstance(message, AskedWell):
             task = asyncio.create_task(self._answer(worker, message))
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)
+
+    def _hear_of(self, message: ConnectRefused | EndedElsewhere | Erred) -> None:
+        """What a worker has met at an engine."""
+        if isinstance(message, ConnectRefused):
+            self._learn(message)
+        elif isinstance(message, EndedElsewhere):
+            self._count_failure(message)
+        else:
+            for pool in self._sights.snapshot().pools:
+                for backend in pool.backends:
+                    self._note_answers(backend.name)
+            self._learn(message)
 
     def _count_failure(self, failure: EndedElsewhere) -> None:
         if not self.fleet.knows(failure.backend):

@@ -47,6 +47,7 @@ from breakeven.worker_messages import (
     PolicySwitched,
     Reconfigured,
     Serving,
+    TookOver,
     Well,
 )
 from breakeven_policies.measured import Table
@@ -175,7 +176,8 @@ class WorkerRouter(Router):
         elif isinstance(message, Well):
             self._questions.answer(message)
         elif isinstance(message, Reconfigured):
-            self._take(*pickle.loads(message.settings))  # noqa: S301  # from the process that started this one
+            settings, keys = pickle.loads(message.settings)  # noqa: S301  # from the process that started this one
+            self._take(settings, keys, message.edition)
         elif isinstance(message, PolicySwitched):
             self._policy.switch(message.policy)  # the supervisor has tried, by the same settings
             arrange_learning(self.fleet, self.settings, self._policy.current, self.measurements)
@@ -183,7 +185,7 @@ class WorkerRouter(Router):
             self._draining = True
             self._serving.part()
 
-    def _take(self, settings: Settings, keys: ApiKeys | None) -> None:
+    def _take(self, settings: Settings, keys: ApiKeys | None, edition: int) -> None:
         """The supervisor has read these settings, files included, a moment ago; certificates are read once more."""
         plan = plan_of(self.settings, settings)
         try:
@@ -193,6 +195,7 @@ class WorkerRouter(Router):
             LOG.error("configuration not reloaded: %s", error)  # a mistake of a person, no fault
             return
         self.take_over(plan, keys, context, ())
+        self._channel.send(TookOver(edition))
         logging.getLogger().setLevel(settings.log_level.upper())
 
     def supervisor_gone(self) -> None:

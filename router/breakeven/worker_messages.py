@@ -58,9 +58,16 @@ class Part(Struct, frozen=True, tag=True):
 
 
 class Reconfigured(Struct, frozen=True, tag=True):
-    """Other settings and keys are in force, pickled likewise."""
+    """Other settings and keys are in force, pickled likewise; `edition` counts them up."""
 
     settings: bytes
+    edition: int = 0
+
+
+class TookOver(Struct, frozen=True, tag=True):
+    """The worker serves by the settings of that edition; what it says from now on is about their engines."""
+
+    edition: int
 
 
 class PolicySwitched(Struct, frozen=True, tag=True):
@@ -114,7 +121,7 @@ Downward = (
     | Drain
     | Hurry
 )
-Upward = Serving | Leaving | Left | ConnectRefused | EndedElsewhere | Erred | AskedWell
+Upward = Serving | Leaving | Left | TookOver | ConnectRefused | EndedElsewhere | Erred | AskedWell
 Message = Downward | Upward
 
 _encode = msgspec.msgpack.Encoder().encode

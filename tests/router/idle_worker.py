@@ -10,7 +10,18 @@ import sys
 from breakeven.channel import Channel
 from breakeven.fleet import ConnectRefused
 from breakeven.shared_table import rows_of
-from breakeven.worker_messages import Assignment, Drain, Hurry, Leaving, Left, Part, Serving, SignalsForgotten
+from breakeven.worker_messages import (
+    Assignment,
+    Drain,
+    Hurry,
+    Leaving,
+    Left,
+    Part,
+    Reconfigured,
+    Serving,
+    SignalsForgotten,
+    TookOver,
+)
 
 
 async def work(how, end):
@@ -28,6 +39,8 @@ async def work(how, end):
             if message.succeeded:
                 channel.send(ConnectRefused("succeeded"))
             over.set()
+        elif isinstance(message, Reconfigured):
+            channel.send(TookOver(message.edition))
         elif isinstance(message, Part):
             channel.send(ConnectRefused("parted"))
         elif isinstance(message, Hurry):

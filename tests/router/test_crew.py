@@ -197,6 +197,22 @@ async def test_what_a_worker_says_is_heard_with_its_number():
 
 
 @pytest.mark.slow
+async def test_a_worker_is_up_to_date_once_it_says_so_and_one_that_comes_is_from_the_start():
+    async with staged() as stage:
+        first = stage.greeted[0]
+        assert stage.crew.is_up_to_date(first)
+        for _ in range(2):
+            stage.crew.reconfigure(Settings(baseline=["http://127.0.0.1:2"], workers=2), None)
+            assert not stage.crew.is_up_to_date(first)
+        first.kill()
+        await stage.serving(3)
+        assert stage.crew.is_up_to_date(stage.greeted[2])
+        async with asyncio.timeout(20):
+            while not stage.crew.is_up_to_date(stage.greeted[1]):  # noqa: ASYNC110  # the list tells nobody
+                await asyncio.sleep(0.01)
+
+
+@pytest.mark.slow
 async def test_who_comes_while_the_router_is_not_ready_any_more_hears_of_it():
     async with staged() as stage:
 

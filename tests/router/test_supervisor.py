@@ -39,6 +39,10 @@ class Crew:
     """Takes what the supervisor tells."""
 
     serving = True
+    up_to_date = True
+
+    def is_up_to_date(self, worker):
+        return self.up_to_date
 
     def __init__(self):
         self.told = []
@@ -219,3 +223,22 @@ async def test_it_asks_an_engine_on_behalf_of_a_worker(supervisor):
     async with asyncio.timeout(10):
         await answered.wait()
     assert told(supervisor) == [Well(7, well=False)]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [ConnectRefused("baseline-0"), EndedElsewhere("baseline-0", answered=False), Erred("baseline-0", 1, 1.0)],
+    ids=["refused", "failed", "error"],
+)
+def test_a_worker_that_has_not_heard_of_a_reload_speaks_of_the_engine_that_had_the_name_before(supervisor, word):
+    moved = Settings(baseline=["http://127.0.0.1:9"], workers=2, engine_failures_max=1)
+    supervisor.take_over(plan_of(SETTINGS, moved), None, None, ())
+    supervisor._found_out(ProbeSucceeded("baseline-0"))
+    heard, learned = supervisor._crew, []
+    heard.up_to_date = False
+    supervisor._learn = learned.append
+    supervisor._hear(heard, word)
+    assert learned == []
+    heard.up_to_date = True
+    supervisor._hear(heard, word)
+    assert learned == [word]

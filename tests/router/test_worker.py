@@ -26,6 +26,7 @@ from breakeven.worker_messages import (
     Part,
     PolicySwitched,
     Reconfigured,
+    TookOver,
     Well,
     encode,
 )
@@ -145,6 +146,15 @@ async def test_its_keys_are_those_of_the_supervisor_whatever_has_become_of_their
     assert (holder(b"sk-1"), holder(b"sk-2")) == ("first", None)
     router.hear(Reconfigured(pickle.dumps((settings, ApiKeys({"second": "sk-2"})))))
     assert (holder(b"sk-1"), holder(b"sk-2")) == (None, "second")
+
+
+async def test_it_says_which_settings_it_serves_by_and_nothing_where_it_cannot_read_their_files(table, tmp_path):
+    router, channel = a_worker(table)
+    router.hear(Reconfigured(pickle.dumps((SETTINGS, None)), 3))
+    assert channel.sent == [TookOver(3)]
+    gone = SETTINGS.model_copy(update={"tls_cert": tmp_path / "gone", "tls_key": tmp_path / "gone"})
+    router.hear(Reconfigured(pickle.dumps((gone, None)), 4))
+    assert channel.sent == [TookOver(3)]
 
 
 async def test_what_comes_before_the_router_exists_is_not_lost(table):

@@ -65,12 +65,13 @@ def test_what_grows_is_found(seen, word):
     assert word in fault
 
 
-@pytest.mark.parametrize(("leak_bytes", "faults"), [(0, 0), (5, 1)])
-def test_a_leak_of_five_bytes_a_request_is_found_behind_what_comes_and_goes_by_itself(leak_bytes, faults):
+@pytest.mark.parametrize(("leak_bytes", "faults"), [(0, 0), (5, 1), (100, 1)])
+@pytest.mark.parametrize("late", [300_000, 600_000, 900_000])
+def test_a_leak_of_five_bytes_a_request_is_found_and_one_late_arena_is_none(late, leak_bytes, faults):
     chance = random.Random(1)  # noqa: S311  # to be repeated
     seen = [
-        Held(requests, 60 + 4 * (requests > 100_000) + chance.uniform(0, 0.5) + leak_bytes * requests / 2**20, 50, 100)
-        for requests in range(10_000, 1_000_001, 10_000)
+        Held(at, 60 + 4 * (at > 100_000) + (at > late) + leak_bytes * at // 2**20 + chance.uniform(0, 0.3), 50, 100)
+        for at in range(10_000, 1_000_001, 10_000)
     ]
     assert len(faults_of(seen, crowd())) == faults
 
