@@ -1,6 +1,7 @@
 """The engine: closed forms where there are any, and vLLM's rules where there are none."""
 
 from collections import Counter
+from math import ceil
 
 import numpy as np
 import pytest
@@ -57,6 +58,20 @@ def test_a_stretch_is_the_same_as_its_steps_one_by_one():
         stepped.advance()
     assert other.finished_s == pytest.approx(job.finished_s)
     assert other.pulls == job.pulls
+
+
+def test_every_step_reads_the_context_that_has_grown_until_then():
+    kind = engine_kind(KindName.PLAIN)
+    (job,) = serve(engine(KindName.PLAIN), [arrival(prompt_tokens=100, output_tokens=50)])
+    steps_s = sum(kind.decode_step_s(1, 101 + step) for step in range(49))
+    assert job.finished_s == pytest.approx(kind.step_s(100, 100, 0, 1) + steps_s, rel=1e-9)
+
+
+def test_the_engine_counts_drafts_that_it_accepted_beyond_the_end_of_an_answer():
+    lucky = Engine(engine_kind(KindName.K3), np.full(5000, 1000.0), lambda: 0.0)
+    (job,) = serve(lucky, [arrival(output_tokens=11)])
+    page = lucky.signals(job.finished_s)
+    assert (job.pulls, page.drafts, page.accepted_tokens, page.generation_tokens) == (1 + 3, 3, 9, 11)
 
 
 def test_who_comes_during_a_stretch_begins_with_the_next_step():
@@ -122,6 +137,20 @@ def test_drafts_become_fewer_when_the_batch_grows_and_every_answer_still_gets_al
     assert signals.generation_tokens == 80 * 150
     assert signals.draft_tokens < 5 * signals.drafts
     assert dynamic.kv_tokens == 0
+
+
+def test_steps_before_a_change_of_drafts_keep_the_tokens_that_they_made():
+    lucky = Engine(engine_kind(KindName.DYNAMIC), np.full(5000, 1000.0), lambda: 0.0)
+    first = Job(arrival(0, output_tokens=101))
+    lucky.add(first, 0.0)
+    lucky.advance()
+    fifth_step_s = lucky._stretch_began_s + lucky._seconds_of(5)
+    for index in range(1, 11):
+        lucky.add(Job(arrival(index, output_tokens=2000)), fifth_step_s - 0.001)
+    while first.finished_s is None:
+        lucky.advance()
+    # Five steps of six tokens alone, then steps of four tokens in a batch of eleven.
+    assert first.pulls == 1 + 5 + ceil((100 - 5 * 6) / 4)
 
 
 @pytest.mark.parametrize("name", list(KindName))
