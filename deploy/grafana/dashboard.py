@@ -221,15 +221,12 @@ ROWS = (
             ),
             Panel(
                 "What they expect to be lost",
-                "s",
-                "Per request, by the figures of the shadow policy, for doing otherwise than it would: request-seconds, "
-                "where its objective is latency.",
+                "short",
+                "For doing otherwise than the shadow policy would, by its figures: request-seconds per second, where "
+                "its objective is latency; and requests per second of which it can say that.",
                 (
-                    Query(
-                        f"{rate('breakeven_shadow_regret_total', 'policy', where='')} / "
-                        f"{rate('breakeven_shadow_regret_known_total', 'policy', where='')}",
-                        "{{policy}}",
-                    ),
+                    Query(rate("breakeven_shadow_regret_total", "policy", where=""), "{{policy}} lost"),
+                    Query(rate("breakeven_shadow_regret_known_total", "policy", where=""), "{{policy}} known"),
                 ),
             ),
             Panel(
