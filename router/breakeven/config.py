@@ -227,7 +227,7 @@ class Settings(BaseSettings):
 
     workers: Whole = Field(1, ge=1, le=256, description="processes that serve; above 1 a supervisor leads them")
 
-    policy: str = Field("threshold", description="threshold, pinned:POOL, least_loaded, breakeven, or a module of your own")
+    policy: str = Field("threshold", description="threshold, pinned:POOL, least_loaded, breakeven, or one of your own")
     threshold: Temperature = Field(1.0, description="highest temperature that is still served with speculation")
     shadow: PolicyList = Field([], description="further policies that decide every request too, only to be counted")
     policy_header: HeaderName = Field("", description="header in which a client may name a policy; absent, none may")
