@@ -197,3 +197,13 @@ def test_packing_that_breaks_off_is_a_truncated_answer(sent: list[bytes]) -> Non
     assert way.truncated
     assert not way.done
     assert way.cut(upstream_error()) is None
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_when_text_was_first_seen_is_known_on_the_way(packed: bool) -> None:
+    coding = [(b"content-encoding", b"gzip")] if packed else []
+    way = passage_of(head(SSE, *coding), None, None, must_end=True)
+    assert way.first_token_s is None
+    way.feed(gzip.compress(TOKEN) if packed else TOKEN, 2.0)
+    assert way.first_token_s == 2.0
+    assert passage_of(head(JSON), None, None, must_end=True).first_token_s is None
