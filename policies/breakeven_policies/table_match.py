@@ -25,7 +25,6 @@ class Mismatch(StrEnum):
     """None is loaded."""
     PRIOR = "prior"
     """It was never measured here: shown, never used."""
-    EXPIRED = "expired"
     UNASKED = "unasked"
     """Its engines have not said yet what they are."""
     MODEL = "model"
@@ -35,6 +34,8 @@ class Mismatch(StrEnum):
     DRAFT_MODEL = "draft_model"
     DRAFTING = "drafting"
     ENGINE_VERSION = "engine_version"
+    EXPIRED = "expired"
+    """All else fits."""
 
 
 NEARNESS = {mismatch: rank for rank, mismatch in enumerate(Mismatch)}
@@ -77,12 +78,12 @@ class Unmeasured(Struct, frozen=True):
 
 def applies(table: Table, facts: PoolIdentity, today: date) -> Applies | Unmeasured:
     """Whether the table is used for the pool; where not, what stands in the way of its nearest setup."""
-    whole = next(_of_the_table(table, facts, today), None)
+    whole = next(_of_the_table(table, facts), None)
     if whole is not None:
         return Unmeasured(*whole, table.name, short_hash(table))
     missed: list[tuple[Mismatch, str]] = []
     for setup in table.setups:
-        found = next(_of_the_setup(table, setup, facts), None)
+        found = next(_of_the_setup(table, setup, facts, today), None)
         if found is None:
             return Applies(measurement_of(table, setup))
         missed.append(found)
@@ -106,13 +107,10 @@ def _recency(table: Table) -> tuple[date, str]:
     return table.provenance.measured_on or date.min, table.name
 
 
-def _of_the_table(table: Table, facts: PoolIdentity, today: date) -> Iterator[tuple[Mismatch, str]]:
+def _of_the_table(table: Table, facts: PoolIdentity) -> Iterator[tuple[Mismatch, str]]:
     """What stands in the way of all its setups."""
     if table.kind is not TableKind.MEASURED:
         yield Mismatch.PRIOR, "it is a prior that nobody here has verified"
-    expires_on = table.provenance.expires_on
-    if expires_on is not None and today >= expires_on:
-        yield Mismatch.EXPIRED, f"it expired on {expires_on}"
     model = table.provenance.model
     if not facts.models:
         yield Mismatch.UNASKED, "the engines of the pool have not said yet what they serve"
@@ -123,7 +121,7 @@ def _of_the_table(table: Table, facts: PoolIdentity, today: date) -> Iterator[tu
             yield Mismatch.MODEL, f"it is about {model}, the pool serves {shown}"
 
 
-def _of_the_setup(table: Table, setup: Setup, facts: PoolIdentity) -> Iterator[tuple[Mismatch, str]]:
+def _of_the_setup(table: Table, setup: Setup, facts: PoolIdentity, today: date) -> Iterator[tuple[Mismatch, str]]:
     if setup.kind is not facts.kind:
         yield Mismatch.KIND, f"it knows no {facts.kind} pool"
     if setup.kind is PoolKind.SPECULATIVE:
@@ -134,6 +132,9 @@ def _of_the_setup(table: Table, setup: Setup, facts: PoolIdentity) -> Iterator[t
     else:
         released = frozenset(version.partition("+")[0] for version in facts.versions)
         yield from _differs(Mismatch.ENGINE_VERSION, "runs", measured, released)
+    expires_on = table.provenance.expires_on
+    if expires_on is not None and today >= expires_on:
+        yield Mismatch.EXPIRED, f"it expired on {expires_on}"
 
 
 def _of_the_drafter(setup: Setup, facts: PoolIdentity) -> Iterator[tuple[Mismatch, str]]:

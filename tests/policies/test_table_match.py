@@ -85,6 +85,8 @@ def test_a_table_expires_on_the_day_that_it_names():
     assert isinstance(applies(table(), SPECULATIVE, date(2027, 4, 30)), Applies)
     found = applies(table(), SPECULATIVE, date(2027, 5, 1))
     assert (found.mismatch, found.detail) == (Mismatch.EXPIRED, "it expired on 2027-05-01")
+    other = replace(SPECULATIVE, models=(frozenset(("qwen",)),))
+    assert applies(table(), other, date(2027, 5, 1)).mismatch is Mismatch.MODEL  # that it expired is no news there
 
 
 def test_a_prior_is_never_used():
