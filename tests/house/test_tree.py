@@ -20,6 +20,9 @@ WITHOUT_OWN_TEST = {
 """File names, each with the reason."""
 
 OVER_MANY_SOURCES = {
+    "tests/bench/fleet_model/test_breakeven_on_fleets.py": "what a policy must hold there is about all parts together",
+    "tests/bench/fleet_model/test_figures_of_the_design.py": "an independent simulation knows no parts",
+    "tests/bench/fleet_model/test_results.py": "results that are kept, on a page of the policies",
     "tests/policies/test_laws.py": "the laws hold over every policy that is found",
 }
 """Tests of a package that belong to no single file of it, each with the reason."""
