@@ -106,10 +106,11 @@ def lot(name: str, ticket: float) -> int:
 
     The multiplier is the golden-ratio constant of splitmix64; the shift mixes its high bits into the comparison.
     """
-    mixed = ((_digest(name) ^ int(ticket * 2**53)) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+    mixed = ((digest(name) ^ int(ticket * 2**53)) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
     return ((mixed ^ (mixed >> 29)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
 
 
 @lru_cache(maxsize=4096)  # names are configured; an idle fleet of 64 draws a lot for each at every request
-def _digest(name: str) -> int:
+def digest(name: str) -> int:
+    """What a lot is drawn from for this name, the same in every process."""
     return crc32(name.encode("utf-8", "replace"))

@@ -291,3 +291,16 @@ def test_of_many_backends_the_three_emptiest_are_found_in_any_order() -> None:
     views = [backend(f"b{load}", load) for load in (5, 3, 4, 1, 2)]
     found, loads = least_loaded(plain(*views), request(), 1.0)
     assert ([view.name for view in found], loads) == (["b1", "b2", "b3"], [1.0, 2.0, 3.0])
+
+
+def test_equally_loaded_backends_are_drawn_by_lot_in_whatever_order_they_come() -> None:
+    first, second = backend("a"), backend("b")
+    drawn = []
+    for number in range(200):
+        seen = request(ticket=number / 200)
+        (found, _), (turned, _) = (
+            least_loaded(plain(*views), seen, 1.0) for views in ((first, second), (second, first))
+        )
+        assert found == turned
+        drawn.append(found[0].name)
+    assert 80 < drawn.count("a") < 120
