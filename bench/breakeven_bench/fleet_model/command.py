@@ -2,16 +2,17 @@
 
 import argparse
 import shlex
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from datetime import date
 from importlib.metadata import version
 from itertools import chain
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from breakeven_bench.arguments import count, rates
 from breakeven_bench.fleet_model.arms import Arm, arms_of, scenarios_of
@@ -114,6 +115,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[Any]") -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Simulate, or read what was, and show it; 0 whoever is faster."""
+    before = signal.signal(signal.SIGTERM, _interrupt)  # else the workers would be left behind
     try:
         study = together(decode(source.read_bytes()) for source in args.source) if args.source else _simulated(args)
         text = page(study)
@@ -125,8 +127,18 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print(f"{_NAME}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
     print(text)
     return 0
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:  # noqa: ARG001  # the signature of a handler
+    raise KeyboardInterrupt
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _simulated(args: argparse.Namespace) -> Study:
@@ -141,11 +153,13 @@ def _simulated(args: argparse.Namespace) -> Study:
     cells = list(dict.fromkeys(cell for _, _, cell in places))
     asked = _capacities(args, arms) if args.capacity else []
     sought = list(dict.fromkeys(cell for _, cell in asked))
-    with ProcessPoolExecutor(args.jobs, get_context("spawn")) as workers:
+    with ProcessPoolExecutor(args.jobs, get_context("spawn"), _leave_interrupts_to_the_parent) as workers:
         try:
             outcomes, capacities = _work(workers, cells, sought, extent, trace)
         except BaseException:
-            workers.shutdown(wait=False, cancel_futures=True)
+            for worker in active_children():
+                worker.terminate()  # a cell may take minutes, and nobody waits for it any more
+            workers.shutdown(cancel_futures=True)
             raise
     rows = [row_of(place, rate, cell.arm.name, outcomes[cell]) for place, rate, cell in places]
     carried = [Capacity(pair, cell.world, cell.arm.name, round(capacities[cell], 3)) for pair, cell in asked]

@@ -1,5 +1,9 @@
 """`breakeven-bench simulate`: small studies from the command line, failures in one line."""
 
+import os
+import signal
+from multiprocessing import active_children
+
 import pytest
 
 from breakeven_bench.__main__ import main
@@ -56,6 +60,20 @@ def test_an_interruption_is_no_traceback(monkeypatch, capsys):
     monkeypatch.setattr(command, "_simulated", interrupted)
     assert main(["simulate"]) == 130
     assert "interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_who_is_terminated_leaves_no_process_behind(monkeypatch, capsys):
+    def terminated(futures):
+        assert active_children()
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.sigtimedwait([], 10.0)  # the handler interrupts it
+
+    monkeypatch.setattr(command, "_wait", terminated)
+    assert main(["simulate", "--requests", "2000", "--rates", "1", "--jobs", "1", "--arms", "threshold"]) == 130
+    assert active_children() == []
+    assert "interrupted" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 @pytest.mark.slow
