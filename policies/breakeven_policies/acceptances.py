@@ -75,9 +75,9 @@ class Acceptances:
         if steps < STEPS_MIN:
             return
         length = min(max(length, 1.0), self._most)
-        expected = self.of(workload)
-        if batch is not None and expected is not None:
-            self._observe_share((length - 1.0), expected.length - 1.0, batch, now_s)
+        before = self._classes.get(workload)
+        if batch is not None and before is not None:
+            self._observe_share(length - 1.0, before.beyond.mean or 0.0, batch, now_s)
         share = 1.0 if batch is None else self._share.at(batch)
         if share < 0.3:  # nearly nothing is drafted: it tells nothing of what would be accepted
             return

@@ -312,7 +312,7 @@ def least_loaded(pool: PoolView, request: RequestView, replicas: float) -> tuple
 
 
 def _draw(name: str, drawn: int) -> int:
-    """As `policy.lot`, in 32 bits: a third of its time, where an idle fleet needs it for every backend.
+    """As `policy.lot`, in 32 bits: half of its time, where an idle fleet needs it for every backend.
 
     Of two names each wins for exactly half of all tickets: the ticket with their difference flipped swaps them.
     """

@@ -228,3 +228,20 @@ def test_more_classes_than_there_can_be_are_counted_as_one() -> None:
         learning.observe(stream("base", float(number), workload=f"t0/{number}"))
     assert len(learning.view().lengths) == CLASSES_MAX + 1
     assert OTHER in learning.view().lengths
+
+
+def test_of_pools_that_changed_one_is_taken_up_at_a_time() -> None:
+    learning = Learning(FACTS)
+    for number in range(30):
+        for pool in FACTS:
+            learning.observe(stream(pool, float(number)))
+    first = learning.view()
+    assert first.pools.keys() == FACTS.keys()
+    for pool in FACTS:
+        learning.observe(stream(pool, 40.0, decode_s=3.0))
+    second = learning.view()
+    assert sum(second.pools[pool] is not first.pools[pool] for pool in FACTS) == 1
+    learning.observe(stream("gone", 41.0))
+    learning.observe(stream("base", 41.0))
+    third = learning.view()
+    assert all(third.pools[pool] is not first.pools[pool] for pool in FACTS)
