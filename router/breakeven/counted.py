@@ -1,6 +1,6 @@
 """An answer whose events are counted on their way through: each is one step of its engine.
 
-Wrapped around the passage of an answer only where a policy learns (`lessons`): one more call and a search for each event.
+Wrapped around the passage of an answer only where a policy learns (`lessons`): a call and a search more for each event.
 """
 
 from breakeven.errors import ApiError
