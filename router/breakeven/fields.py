@@ -74,10 +74,12 @@ class Fields(Struct):
     @property
     def structured(self) -> bool:
         """Whether the answer is held to a form: a `response_format` that is no text, or vLLM's own members for it."""
-        if self.response_format is not _ABSENT and _FORM.match(self.response_format, 0, FORM_BYTES) is not None:
+        form, held, guided = self.response_format, self.structured_outputs, self.guided_json
+        if form is _ABSENT and held is _ABSENT and guided is _ABSENT:  # nearly every request
+            return False
+        if form is not _ABSENT and _FORM.match(form, 0, FORM_BYTES) is not None:
             return True
-        held = (self.structured_outputs, self.guided_json)
-        return any(raw is not _ABSENT and bytes(raw) != b"null" for raw in held)
+        return bytes(held) != b"null" or bytes(guided) != b"null"
 
 
 _DECODER = Decoder(Fields)
