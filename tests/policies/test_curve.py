@@ -36,6 +36,11 @@ def test_beyond_the_knots_the_last_value_holds() -> None:
     assert STEPS.at(5000.0) == STEPS.values[-1]
 
 
+@pytest.mark.parametrize("most", [1, 3, KNOTS[2], KNOTS[-1]])
+def test_a_table_ends_where_it_is_wanted_to(most: int) -> None:
+    assert STEPS.table(most) == STEPS.table()[: most + 1]
+
+
 def test_the_table_of_a_curve_says_the_same_for_every_batch() -> None:
     table = STEPS.table()
     assert len(table) == BATCH_MAX + 1

@@ -18,4 +18,4 @@ def test_a_pool_is_known_by_a_table_or_by_enough_observations() -> None:
 
 def test_nobody_has_to_measure_that_a_plain_engine_makes_one_token_per_step() -> None:
     assert (PLAIN_ACCEPTANCE.length, PLAIN_ACCEPTANCE.lower) == (1.0, 1.0)
-    assert math.isinf(PLAIN_ACCEPTANCE.observations)
+    assert 1e6 < PLAIN_ACCEPTANCE.observations < math.inf, "more than anybody makes, and JSON can say it"
