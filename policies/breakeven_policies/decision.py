@@ -72,7 +72,7 @@ class Prediction(Struct, frozen=True):
     the hash of the measured table that the figures of the two began with, several joined by +; None: there was none.
     """
 
-    batch: float
+    batch: int
     step_time_s: float
     acceptance_length: float
     acceptance_source: AcceptanceSource

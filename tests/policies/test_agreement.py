@@ -58,7 +58,7 @@ def test_every_policy_agrees_with_itself(policy: Policy, fleet: FleetSnapshot, r
 
 def expecting(route: Route, total: float, runner_up: str | None = None, runner_up_total: float | None = None) -> Route:
     other = None if runner_up is None else Target(runner_up.partition("-")[0], runner_up)
-    figures = Prediction(1.0, 0.02, 2.0, AcceptanceSource.TABLE, total, 0.0, total, other, runner_up_total)
+    figures = Prediction(1, 0.02, 2.0, AcceptanceSource.TABLE, total, 0.0, total, other, runner_up_total)
     return replace(route, prediction=figures)
 
 

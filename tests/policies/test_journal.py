@@ -231,7 +231,7 @@ def test_what_changes_of_a_backend_is_in_the_next_line(change: dict[str, object]
 
 def test_replicas_and_what_a_policy_predicted_come_back() -> None:
     choice = Target("speculative", "spec-0")
-    predicted = Prediction(3.0, 0.01, 2.5, AcceptanceSource.TABLE, 1.0, 0.5, 1.5, Target("baseline", "base-0"), 2.0)
+    predicted = Prediction(3, 0.01, 2.5, AcceptanceSource.TABLE, 1.0, 0.5, 1.5, Target("baseline", "base-0"), 2.0)
     fleet_of_two = replace(pair(), replicas=2.0)
     encoder = Encoder()
     for prediction in (None, predicted, None):

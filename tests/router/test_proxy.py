@@ -459,7 +459,7 @@ class Predicts:
     name = "predicts"
 
     def decide(self, request: RequestView, fleet: FleetSnapshot) -> Decision:
-        prediction = Prediction(1.0, 0.02, 1.0, AcceptanceSource.PLAIN, 1.0, 0.0, 1.0, table=self.table)
+        prediction = Prediction(1, 0.02, 1.0, AcceptanceSource.PLAIN, 1.0, 0.0, 1.0, table=self.table)
         return replace(self.policy.decide(request, fleet), prediction=prediction)
 
 

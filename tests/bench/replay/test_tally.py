@@ -20,7 +20,7 @@ def predicting(decision: object, own_s: float = 2.0) -> Route:
     assert isinstance(decision, Route)
     source = AcceptanceSource.TABLE
     other = Target("speculative", "spec-0")
-    return replace(decision, prediction=Prediction(1.0, 0.02, 2.0, source, own_s, 0.5, own_s + 0.5, other, 4.0))
+    return replace(decision, prediction=Prediction(1, 0.02, 2.0, source, own_s, 0.5, own_s + 0.5, other, 4.0))
 
 
 def test_a_policy_that_failed_has_no_decision_and_its_first_fault_is_kept() -> None:
