@@ -9,6 +9,7 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from breakeven.config_values import (
     Address,
+    HeaderName,
     Key,
     Method,
     OriginList,
@@ -180,3 +181,17 @@ def test_a_key_loses_the_line_break_of_its_file_and_an_empty_one_is_none(text: o
 
 def test_no_key_is_no_key() -> None:
     assert value_as(Key, None) is None
+
+
+@pytest.mark.parametrize("name", ["x policy", "x:policy", "authorization", "content-length", "\n"])
+def test_a_header_of_ones_own_is_a_name_that_nobody_else_has(name: str) -> None:
+    if name.strip():
+        with pytest.raises(ValidationError, match="expected a header of your own"):
+            TypeAdapter(HeaderName).validate_python(name)
+    assert TypeAdapter(HeaderName).validate_python(" X-My-Policy ") == "x-my-policy"
+
+
+def test_a_threshold_below_every_temperature_is_refused() -> None:
+    with pytest.raises(ValidationError, match="expected at least 0"):
+        TypeAdapter(Temperature).validate_python(-0.5)
+    assert TypeAdapter(Temperature).validate_python(0) == 0.0

@@ -1,5 +1,7 @@
 """What the router believes of its engines, and which event changes it."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -189,6 +191,20 @@ def test_an_engine_that_comes_back_starts_without_what_it_reported_before(watche
     watched.fleet.apply(ProbeSucceeded("spec-0"))
     assert watched.of("spec-0").signals is None
     assert watched.of("spec-0").scraped_at_s is None
+
+
+def test_who_learns_hears_of_two_scrapes_what_lies_between_them(watched: Watched) -> None:
+    heard: list[tuple[object, ...]] = []
+    watched.fleet.learning = SimpleNamespace(scraped=lambda *what: heard.append(what))  # type: ignore[assignment]
+    first, second = EngineSignals(running=1.0), EngineSignals(running=2.0)
+    watched.fleet.apply(Scraped("spec-0", first, 5.0))
+    watched.fleet.apply(Scraped("spec-0", second, 7.0))
+    assert heard == [("speculative", first, second, 2.0, 7.0)]
+
+
+def test_the_load_of_who_is_gone_is_none(watched: Watched) -> None:
+    watched.fleet.apply(Started("spec-0"))
+    assert (watched.fleet.load_of("spec-0"), watched.fleet.load_of("gone-0")) == (1.0, 0.0)
 
 
 def test_a_scrape_remembers_how_many_of_our_requests_it_already_counts(watched: Watched) -> None:

@@ -10,6 +10,7 @@ from breakeven.headers import (
     Headers,
     accepts,
     connection_options,
+    dropped_headers,
     error_lines,
     read_response_head,
     request_head,
@@ -180,3 +181,9 @@ def test_an_answer_with_another_transfer_coding_is_none(codings: list[bytes]) ->
 def test_an_answer_in_chunks_has_no_length_however_the_coding_is_spelled() -> None:
     head = read_response_head(200, b"OK", [(b"transfer-encoding", b"\tChunked ")])
     assert (head.body_bytes, head.until_close) == (None, False)
+
+
+@pytest.mark.parametrize(("client_key", "dropped"), [(True, REQUEST_DROPPED), (False, WITHOUT_CLIENT_KEY)])
+def test_the_header_that_chooses_a_policy_ends_here(client_key: bool, dropped: frozenset[bytes]) -> None:
+    assert dropped_headers(b"", client_key=client_key) == dropped
+    assert dropped_headers(b"x-policy", client_key=client_key) == dropped | {b"x-policy"}
