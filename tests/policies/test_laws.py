@@ -111,7 +111,7 @@ def test_a_refusal_is_retryable_only_where_health_or_room_alone_is_missing(
 
 
 @every_objective
-@settings(max_examples=60)
+@settings(max_examples=30)
 @any_case
 def test_more_load_never_improves_a_rank(policy: Policy, fleet: FleetSnapshot, request: RequestView) -> None:
     decision = policy.decide(request, fleet)
