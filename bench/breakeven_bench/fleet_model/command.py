@@ -156,9 +156,9 @@ def _simulated(args: argparse.Namespace) -> Study:
     with ProcessPoolExecutor(args.jobs, get_context("spawn"), _leave_interrupts_to_the_parent) as workers:
         try:
             outcomes, capacities = _work(workers, cells, sought, extent, trace)
-        except BaseException:
+        except BaseException:  # an interruption too: a cell may take minutes, and nobody waits for it any more
             for worker in active_children():
-                worker.terminate()  # a cell may take minutes, and nobody waits for it any more
+                worker.terminate()
             workers.shutdown(cancel_futures=True)
             raise
     rows = [row_of(place, rate, cell.arm.name, outcomes[cell]) for place, rate, cell in places]
